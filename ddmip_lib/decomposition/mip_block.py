@@ -1,9 +1,8 @@
 r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - \kappa
-\rVert_\rho^2$ over the coupled part $w$ of $v$, with $\kappa$ the copies that the NN block holds.
+\rVert_\rho^2$ over the coupled part $w$ of $v$, with $\kappa$ the NN block's copies.
 
-Parts of the block that hold no integer variable and share no row with one are a convex QP (PIQP, or
-by sorting where it has the form of `separable`); the rest is a MILP (SCIP). Either part may be
-empty.
+Components of the block without integer variables are a convex QP (PIQP, or sorting where the QP has
+the form of `separable`); the others are a MILP (SCIP). Either may be empty.
 """
 
 from typing import Protocol
@@ -22,92 +21,139 @@ from .scip_block import BlockResult, MILPBlock
 from .separable import Budgets
 from .split import Split
 
+MAX_SECONDS_FOR_INFEASIBILITY = 60.0
+"""Time limit for the proof that a QP is infeasible, in seconds."""
+MAX_SECONDS_FOR_BOUNDEDNESS = 10.0
+"""Time limit for the check that a block is bounded, in seconds."""
+MAX_SECONDS_FOR_START = 10.0
+"""Time limit for the completion of the split's own start, in seconds."""
+RELATIVE_TINY_PENALTY = 1e-9
+"""Penalty of the relaxed x-step of `potential_gain`, in units of the largest cost."""
+MIN_RELATIVE_GAIN = 1e-9
+"""Potential gain that counts as zero, in units of the objective."""
+DEFAULT_RELATIVE_GAIN = 0.1
+"""Gain that is used instead of zero, in units of the objective."""
+
 
 class MIPBlock(Protocol):
-    """What Algorithm 1 needs of a MIP block."""
+    """What Algorithm 1 requires of a MIP block."""
 
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
-    ) -> BlockResult: ...
+    ) -> BlockResult:
+        """Do one x-step.
+
+        Parameters
+        ----------
+        lam
+            Multipliers of the coupling constraints.
+        copies
+            The NN block's copies of the coupled quantities.
+        rho
+            Their penalties.
+        deadline
+            End of the time limit, in seconds of the clock in force.
+        """
+        ...
 
 
 class QPBlock:
-    """A block without integer variables (or the part `mask` of one), as a sparse QP for PIQP."""
+    """A block without integer variables (or the components `mask` of one), as a sparse QP.
+
+    Parameters
+    ----------
+    split
+        The coupled variables, and what the block owns.
+    mask
+        Which variables of `split.milp` belong to the QP; None for all that the block owns.
+    """
 
     def __init__(self, split: Split, mask: np.ndarray | None = None) -> None:
-        s = split.milp
+        milp = split.milp
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.kept = np.flatnonzero(self.mask)
         self.mine = self.mask[split.coupled]
         self.slots = np.searchsorted(self.kept, split.coupled[self.mine])
-        within = split.mip_constraints & (abs(s.rows) @ self.mask > 0)
-        rows = s.rows[within][:, self.kept]
-        lower = s.row_lower[within]
-        upper = s.row_upper[within]
+        within = split.mip_constraints & (abs(milp.rows) @ self.mask > 0)
+        rows = milp.rows[within][:, self.kept]
+        lower = milp.row_lower[within]
+        upper = milp.row_upper[within]
         equal = lower == upper
         self.equalities = (rows[equal].tocsc(), upper[equal])
         self.inequalities = (rows[~equal].tocsc(), lower[~equal], upper[~equal])
-        self.bounds = (s.lower[self.kept], s.upper[self.kept])
-        parts = self.slots, split.cost[self.kept], self.equalities, self.inequalities, self.bounds
-        self.budgets = Budgets.find(*parts)
+        self.bounds = (milp.lower[self.kept], milp.upper[self.kept])
+        self.budgets = Budgets.find(
+            self.slots, split.cost[self.kept], self.equalities, self.inequalities, self.bounds
+        )
 
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
-        """One x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility
+        """Do one x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility
         alone.
         """
         cost = self.split.cost[self.kept].copy()
         cost[self.slots] -= (lam + rho * copies)[self.mine]
-        if self.budgets is not None and (rho[self.mine] > 0).all():
-            return self._by_budgets(
-                self.budgets, -cost[self.slots] / rho[self.mine], rho[self.mine]
-            )
-        diagonal = np.zeros(self.kept.size)
-        diagonal[self.slots] = rho[self.mine]
-        # a fresh solver each time: PIQP's update() of an existing one was seen to end in its
-        # iteration limit
-        each = np.arange(self.kept.size + 1, dtype=np.int32)
-        quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape=2 * (self.kept.size,))
+        rho = rho[self.mine]
         began = now()
-        solver = piqp.SparseSolver()
-        a, b = self.equalities
-        g, low, high = self.inequalities
-        solver.setup(quadratic, cost, a, b, g, low, high, *self.bounds)
-        status = solver.solve()
+        if self.budgets is not None and (rho > 0).all():
+            return self._result(self._solve_by_sorting(self.budgets, cost, rho), began)
+        x = self._solve_by_piqp(cost, rho)
+        if x is not None:
+            return self._result(x, began)
+        # an interior-point method cannot prove infeasibility
+        seconds = min(MAX_SECONDS_FOR_INFEASIBILITY, deadline - now())
+        feasible = has_point(self.split.block_model(), seconds)
+        return BlockResult(None, "stopped" if feasible else "infeasible")
+
+    def _result(self, x: np.ndarray, began: float) -> BlockResult:
         seconds = now() - began
-        x = np.clip(solver.result.x, *self.bounds)
-        if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
-            # an interior-point method's word is no proof of infeasibility
-            seconds = min(60.0, deadline - now())
-            return BlockResult(
-                None, "stopped" if has_point(self.split.block_model(), seconds) else "infeasible"
-            )
         values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
 
-    def _by_budgets(self, budgets: Budgets, best: np.ndarray, rho: np.ndarray) -> BlockResult:
-        began = now()
-        values = np.zeros(self.split.milp.n_variables)
-        x, steps = budgets.solve(best, rho)
-        values[self.kept[self.slots]] = x
-        there = budgets.step >= 0
-        values[self.kept[budgets.step[there]]] = steps[there]
-        return BlockResult(values, "solved", now() - began)
+    def _solve_by_sorting(self, budgets: Budgets, cost: np.ndarray, rho: np.ndarray) -> np.ndarray:
+        coupled, steps = budgets.solve(-cost[self.slots] / rho, rho)
+        x = np.zeros(self.kept.size)
+        x[self.slots] = coupled
+        exists = budgets.step >= 0
+        x[budgets.step[exists]] = steps[exists]
+        return x
+
+    def _solve_by_piqp(self, cost: np.ndarray, rho: np.ndarray) -> np.ndarray | None:
+        """The minimiser, or None if the end point of PIQP is infeasible."""
+        diagonal = np.zeros(self.kept.size)
+        diagonal[self.slots] = rho
+        each = np.arange(self.kept.size + 1, dtype=np.int32)
+        shape = (self.kept.size, self.kept.size)
+        quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape)
+        # a new solver each time: update() of an existing one may end at PIQP's iteration limit
+        solver = piqp.SparseSolver()
+        solver.setup(quadratic, cost, *self.equalities, *self.inequalities, *self.bounds)
+        status = solver.solve()
+        x = np.clip(solver.result.x, *self.bounds)
+        if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
+            return None
+        return x
 
     def _violation(self, x: np.ndarray) -> float:
+        """The largest relative violation of a constraint."""
         a, b = self.equalities
-        g, low, high = self.inequalities
-        parts = np.concatenate(
-            [relative_violation(a @ x, b, b), relative_violation(g @ x, low, high)]
-        )
-        return float(parts.max(initial=0.0))
+        g, lower, upper = self.inequalities
+        of_equalities = relative_violation(a @ x, b, b)
+        of_inequalities = relative_violation(g @ x, lower, upper)
+        return float(np.concatenate([of_equalities, of_inequalities]).max(initial=0.0))
 
 
 class JointBlock:
-    """A QP and a MILP that share no row: each solves its part."""
+    """A QP and a MILP without common constraints.
+
+    Parameters
+    ----------
+    qp, milp
+        The blocks of the two parts.
+    """
 
     def __init__(self, qp: QPBlock, milp: MILPBlock) -> None:
         self.qp = qp
@@ -116,7 +162,7 @@ class JointBlock:
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
-        """One x-step of both parts."""
+        """Do one x-step of both parts."""
         continuous = self.qp.solve(lam, copies, rho, deadline)
         if continuous.values is None:
             return continuous
@@ -128,66 +174,114 @@ class JointBlock:
 
 
 def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock:
-    """The block that fits the problem: a QP where no integer variable is near, SCIP elsewhere."""
-    require_bounded(split, min(10.0, deadline - now()))
-    s = split.milp
-    each = np.arange(split.milp.n_variables)
-    joined = [
-        sp.csr_matrix(np.isin(each, c.variables).astype(float)) for c in s.others
-    ]  # as a row would join them
-    together = sp.vstack([abs(s.rows[split.mip_constraints]), *joined], format="csr")
-    _, part = connected_components(
-        sp.block_array([[None, together.T], [together, None]]), directed=False
-    )
-    part = part[: s.n_variables]
-    hard = s.integer | np.isin(each, [v for c in s.others for v in c.variables])
-    continuous = split.owned & ~np.isin(part, part[hard & split.owned])
+    """Return the block for a problem: a QP for the components without integer variables, SCIP for
+    the others.
+
+    Parameters
+    ----------
+    split
+        The coupled variables, and what the block owns.
+    seed
+        Seed of SCIP.
+    deadline
+        End of the time limit, in seconds of the clock in force.
+
+    Raises
+    ------
+    ProblemError
+        If the objective is unbounded over the block.
+    """
+    require_bounded(split, min(MAX_SECONDS_FOR_BOUNDEDNESS, deadline - now()))
+    continuous = _continuous_components(split)
     if not continuous.any():
         return MILPBlock(split, split.owned, seed)
     qp = QPBlock(split, continuous)
-    rest = split.owned & ~continuous
-    return JointBlock(qp, MILPBlock(split, rest, seed)) if rest.any() else qp
+    others = split.owned & ~continuous
+    return JointBlock(qp, MILPBlock(split, others, seed)) if others.any() else qp
+
+
+def _continuous_components(split: Split) -> np.ndarray:
+    """Which variables of the block are in no component with an integer variable or a constraint
+    that is not linear.
+    """
+    milp = split.milp
+    each = np.arange(milp.n_variables)
+    needs_scip = milp.integer.copy()
+    constraints = [abs(milp.rows[split.mip_constraints])]
+    for other in milp.others:
+        members = np.isin(each, other.variables)
+        needs_scip |= members
+        constraints.append(sp.csr_matrix(members.astype(float)))
+    incidence = sp.vstack(constraints, format="csr")
+    graph = sp.block_array([[None, incidence.T], [incidence, None]])
+    component = connected_components(graph, directed=False)[1][: milp.n_variables]
+    return split.owned & ~np.isin(component, component[needs_scip & split.owned])
 
 
 def potential_gain(split: Split, mip: MIPBlock, incumbent: Incumbent, deadline: float) -> float:
-    """What the MIP block, free to choose any output in range, would gain over the best point known:
-    the size of the first penalty follows from it (`Split.scale`).
+    """Return the decrease of the objective below the incumbent if the MIP block could choose all
+    outputs; the first penalty depends on it (`Split.scale`).
 
-    Where no start was given, the split's own start competes first.
+    If no start was given, the split's own start is submitted first.
+
+    Parameters
+    ----------
+    split
+        The coupled variables, and what the block owns.
+    mip
+        The MIP block.
+    incumbent
+        The best verified point.
+    deadline
+        End of the time limit, in seconds of the clock in force.
     """
     largest = float(np.abs(split.cost).max(initial=0.0))
-    tiny = np.full(split.coupled.size, 1e-9 * largest or 1e-9)
-    dream = mip.solve(np.zeros(split.coupled.size), split.copies(split.start), tiny, deadline)
-    best = 0.0 if dream.values is None else float(split.cost @ dream.values)
+    rho = np.full(split.coupled.size, RELATIVE_TINY_PENALTY * (largest or 1.0))
+    relaxed = mip.solve(np.zeros_like(rho), split.copies(split.start), rho, deadline)
+    best = 0.0 if relaxed.values is None else float(split.cost @ relaxed.values)
+    milp = split.milp
     if incumbent.objective is None and now() < deadline:
-        values = np.clip(0.0, split.instance.milp.lower, split.instance.milp.upper)
+        user = split.instance.milp
+        values = np.clip(0.0, user.lower, user.upper)
         values[split.inputs] = split.start
-        incumbent.consider_inputs(values, min(10.0, deadline - now()))
-    reached = incumbent.objective
-    s = split.milp
-    gain = 0.0 if reached is None else s.sign * (reached - s.offset) - best
-    return gain if gain > 1e-9 * max(1.0, abs(best)) else max(0.1 * abs(best), largest, 1e-12)
+        incumbent.consider_inputs(values, min(MAX_SECONDS_FOR_START, deadline - now()))
+    if incumbent.objective is not None:
+        gain = milp.sign * (incumbent.objective - milp.offset) - best
+        if gain > MIN_RELATIVE_GAIN * max(1.0, abs(best)):
+            return gain
+    return max(DEFAULT_RELATIVE_GAIN * abs(best), largest, 1e-12)
 
 
-def require_bounded(split: Split, seconds: float = 10.0) -> None:
-    """Refuse a block whose cost has no lower bound; the coupled variables are boxed, so theirs
-    always has one.
+def require_bounded(split: Split, seconds: float = MAX_SECONDS_FOR_BOUNDEDNESS) -> None:
+    """Check that the cost of the MIP block has a lower bound; coupled variables are bounded anyway.
+
+    Parameters
+    ----------
+    split
+        The coupled variables, and what the block owns.
+    seconds
+        Time limit of the check.
+
+    Raises
+    ------
+    ProblemError
+        If it has none.
     """
-    s = split.milp
+    milp = split.milp
     cost = split.cost.copy()
     cost[split.coupled] = 0.0
-    endless = ~np.isfinite(np.where(cost > 0, s.lower, s.upper)) & (cost != 0)
-    if not endless.any():
+    best_bound = np.where(cost > 0, milp.lower, milp.upper)
+    unbounded = ~np.isfinite(best_bound) & (cost != 0)
+    if not unbounded.any():
         return
     model = split.block_model()
     model.setObjective((matrix_of(model.getVars()) * cost).sum(), "minimize")
-    # the relaxation at the root decides; presolve may answer "infeasible or unbounded" without
-    # telling which
+    # the relaxation at the root decides; presolve may return "infeasible or unbounded"
     model.setParam("presolving/maxrounds", 0)
     model.setParam("limits/nodes", 1)
     optimise(model, seconds)
     if model.getStatus() in ("unbounded", "inforunbd"):
-        name = s.names[int(np.argmax(endless))]
+        name = milp.names[int(np.argmax(unbounded))]
         raise ProblemError(
             f"the objective is unbounded over the MIP block: give {name} a finite bound."
         )

@@ -1,17 +1,15 @@
-r"""The MIP block's part with integer variables: one SCIP model, solved again and again with a new
-objective.
+r"""The MIP block's part with integer variables: one SCIP model, re-solved with a new objective.
 
 The quadratic term is linear for binary variables ($x^2 = x$), exact by finitely many cuts for
 bounded integers, by tangents in perspective form for on/off variables, and an epigraph $z \ge x^2$
-for the rest. An x-step need only be no worse than the previous point, which SCIP keeps as its
-start: it stops at a small gap.
+for the others. An x-step may stop at a small gap, because its point only has to be no worse than
+the one before, which is SCIP's start.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from pyscipopt import SCIP_PARAMSETTING, quicksum
+from pyscipopt import SCIP_PARAMSETTING, Constraint, Variable, quicksum
 
 from ..clock import now
 from ..errors import ProblemError
@@ -19,32 +17,59 @@ from ..model.onoff import OnOff, find_onoff
 from ..programs.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
 from .split import Split
 
-# largest range of a coupled integer variable: its square takes one cut for each unit of range
-MAX_CUTS = 1000
-TANGENTS = 9  # tangent points over the range of an on/off variable
-GAP = 1e-4
-NODES = 10
-CUT_ROUNDS = 5
-"""An x-step ends at this relative gap, or after so many nodes; its root gets so many rounds of
-cuts.
-"""
+MAX_SQUARE_CUTS = 1000
+"""Largest range of a coupled integer variable: its square has one cut for each unit of range."""
+SQUARE_TANGENTS = 9
+"""Number of tangent points over the range of an on/off variable."""
+X_STEP_RELATIVE_GAP = 1e-4
+"""Relative gap at which an x-step ends."""
+X_STEP_MAX_NODES = 10
+"""Number of nodes after which an x-step ends."""
+X_STEP_CUT_ROUNDS = 5
+"""Maximum number of rounds of cuts at the root of an x-step."""
+STATUS_WITHOUT_POINT = {
+    "infeasible": "infeasible",
+    "inforunbd": "infeasible",  # the objective is bounded, see `require_bounded`
+    "timelimit": "time_limit",
+}
+"""Status of an x-step without a point, by the status of SCIP; "stopped" for all others."""
 
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A full assignment (outputs that the block does not own are meaningless), or the reason why
-    there is none.
+    """The result of an x-step.
+
+    Attributes
+    ----------
+    values
+        A full assignment, in which outputs that the block does not own have no meaning; None if
+        there is none.
+    status
+        "solved", or the reason why there is no assignment.
+    seconds
+        Seconds inside the solver.
     """
 
     values: np.ndarray | None
     status: str
-    seconds: float = 0.0  #: Seconds inside the solver.
+    seconds: float = 0.0
 
 
 def square_cuts(lower: int, upper: int) -> list[tuple[float, float]]:
-    r"""Slopes and intercepts $(2k+1, -k(k+1))$, $l \le k < u$, whose maximum equals $x^2$ at every
-    integer in $[l, u]$.
+    r"""Return linear functions whose maximum equals $x^2$ at every integer in $[l, u]$.
 
+    Parameters
+    ----------
+    lower, upper
+        The range.
+
+    Returns
+    -------
+    list of tuple of two float
+        Derivatives and intercepts $(2k+1, -k(k+1))$, $l \le k < u$.
+
+    Examples
+    --------
     >>> square_cuts(0, 3)
     [(1.0, 0.0), (3.0, -2.0), (5.0, -6.0)]
     """
@@ -52,157 +77,201 @@ def square_cuts(lower: int, upper: int) -> list[tuple[float, float]]:
 
 
 class MILPBlock:
-    """The part `mask` of a block, by SCIP."""
+    """A block, or the components `mask` of one, by SCIP.
+
+    Parameters
+    ----------
+    split
+        The coupled variables, and what the block owns.
+    mask
+        Which variables of `split.milp` belong to this part; None for all that the block owns.
+    seed
+        Seed of SCIP.
+
+    Attributes
+    ----------
+    model, variables
+        SCIP's model and its variables.
+    onoff
+        The on/off variables.
+    switched, switches
+        Positions of the on/off variables among the coupled ones, and of their binaries in the
+        model.
+    binary, linear, squared
+        Coupled variables of this part: which are binary, positions of all, and positions of those
+        with cuts or an epigraph.
+    """
 
     def __init__(self, split: Split, mask: np.ndarray | None = None, seed: int = 0) -> None:
-        s = split.milp
-        at = split.coupled
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.model = split.block_model(seed)
-        variables = self.model.getVars()
-        self.variables = matrix_of(variables)
-        rows = [c for c in self.model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
-        constraints = dict(zip(np.flatnonzero(split.mip_constraints).tolist(), rows, strict=True))
-        for r in np.flatnonzero(
-            split.mip_constraints & (abs(s.rows) @ (split.owned & ~self.mask) > 0)
-        ).tolist():
-            self.model.delCons(constraints[r])  # another part's row
-        self.onoff = find_onoff(s, at[self.mask[at]], split.mip_constraints)
-        slot = {v: j for j, v in enumerate(at.tolist())}
-        self.switched = np.array([slot[o.variable] for o in self.onoff], dtype=int)
+        self._scip_variables = self.model.getVars()
+        self.variables = matrix_of(self._scip_variables)
+        self._constraints = self._own_constraints()
+        self._classify_variables()
+        squares = [self._add_square(self._scip_variables[v]) for v in split.coupled[self.squared]]
+        squares += map(self._add_onoff, self.onoff)
+        self._squares = matrix_of(squares) if squares else None
+        self.model.setPresolve(SCIP_PARAMSETTING.FAST)
+        self.model.setParam("limits/gap", X_STEP_RELATIVE_GAP)
+        self.model.setParam("limits/nodes", X_STEP_MAX_NODES)
+        self.model.setParam("separating/maxroundsroot", X_STEP_CUT_ROUNDS)
+        self._solved_before = False
+
+    def _own_constraints(self) -> dict[int, Constraint]:
+        """The linear constraints by their rows of `milp`, after those of other parts were
+        deleted.
+        """
+        split = self.split
+        linear = [c for c in self.model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
+        rows = np.flatnonzero(split.mip_constraints).tolist()
+        constraints = dict(zip(rows, linear, strict=True))
+        of_others = abs(split.milp.rows) @ (split.owned & ~self.mask) > 0
+        for row in np.flatnonzero(split.mip_constraints & of_others).tolist():
+            self.model.delCons(constraints[row])
+        return constraints
+
+    def _classify_variables(self) -> None:
+        milp = self.split.milp
+        coupled = self.split.coupled
+        mine = self.mask[coupled]
+        position = {v: j for j, v in enumerate(coupled.tolist())}
+        self.onoff = find_onoff(milp, coupled[mine], self.split.mip_constraints)
+        self.switched = np.array([position[o.variable] for o in self.onoff], dtype=int)
         self.switches = np.array([o.switch for o in self.onoff], dtype=int)
-        mine = self.mask[at]
-        self.binary = mine & s.integer[at] & (s.lower[at] == 0) & (s.upper[at] == 1)
+        is_binary = milp.integer & (milp.lower == 0) & (milp.upper == 1)
+        self.binary = mine & is_binary[coupled]
         self.linear = np.flatnonzero(mine)
         self.squared = np.setdiff1d(np.flatnonzero(mine & ~self.binary), self.switched)
-        squares = [self._square(variables[at[j]]) for j in self.squared]
-        squares += [self._switch(variables, o, constraints) for o in self.onoff]
-        self.squares = matrix_of(squares) if squares else None
-        self.model.setPresolve(SCIP_PARAMSETTING.FAST)
-        self.model.setParam("limits/gap", GAP)
-        self.model.setParam("limits/nodes", NODES)
-        self.model.setParam("separating/maxroundsroot", CUT_ROUNDS)
-        self.solved_before = False
 
-    def _square(self, x: Any) -> Any:
-        """A variable z with z >= x^2, tight wherever z is minimised."""
-        low = x.getLbOriginal()
-        high = x.getUbOriginal()
-        z = self.model.addVar(lb=0.0, ub=max(low**2, high**2))
+    def _add_square(self, x: Variable) -> Variable:
+        """Add a variable z >= x^2, with equality wherever z is minimised."""
+        lower = x.getLbOriginal()
+        upper = x.getUbOriginal()
+        z = self.model.addVar(lb=0.0, ub=max(lower**2, upper**2))
         if x.vtype() == "CONTINUOUS":
-            # SCIP's NLP solver has crashed on such models on aarch64; branch and cut does not need
-            # it
+            # SCIP's NLP solver is not needed for branch and cut, and can crash on aarch64
             self.model.setParam("nlp/disable", True)
             self.model.addCons(z >= x * x)
             return z
-        if high - low > MAX_CUTS:
+        if upper - lower > MAX_SQUARE_CUTS:
             raise ProblemError(
-                f"integer variable {x.name} ranges over {high - low:.0f} values and meets a"
-                f" network; the library represents its square by cuts for ranges up to {MAX_CUTS}."
-                " Tighten its bounds, or make it continuous."
+                f"integer variable {x.name} takes {upper - lower:.0f} values and is an input of a"
+                " network; the library represents its square by cuts for ranges up to"
+                f" {MAX_SQUARE_CUTS}. Tighten its bounds, or make it continuous."
             )
-        for slope, intercept in square_cuts(int(np.ceil(low)), int(np.floor(high))):
-            self.model.addCons(z >= slope * x + intercept)
+        for derivative, intercept in square_cuts(int(np.ceil(lower)), int(np.floor(upper))):
+            self.model.addCons(z >= derivative * x + intercept)
         return z
 
-    def _switch(self, variables: list[Any], onoff: OnOff, constraints: dict[int, Any]) -> Any:
-        """Turn a variable into its on/off form and return z, the perspective of its square."""
+    def _add_onoff(self, onoff: OnOff) -> Variable:
+        """Rewrite an on/off variable and return z, the perspective of its square."""
+        variables = self._scip_variables
         sigma = variables[onoff.variable]
         b = variables[onoff.switch]
-        low = sigma.getLbOriginal()
-        high = sigma.getUbOriginal()
-        for r in onoff.replaced:
-            self.model.delCons(constraints[r])
-        self.model.chgVarLb(sigma, min(low, 0.0))
-        self.model.chgVarUb(sigma, max(high, 0.0))
-        self.model.addCons(sigma - high * b <= 0)
-        self.model.addCons(sigma - low * b >= 0)
-        for row in onoff.rows:
-            others = quicksum(a * variables[i] for i, a in row.others.items())
-            self.model.addCons(others + row.sigma * sigma - (row.on - row.off) * b <= row.off)
-        z = self.model.addVar(lb=0.0, ub=max(low**2, high**2))
-        for a in np.linspace(low, high, TANGENTS):
+        lower = sigma.getLbOriginal()
+        upper = sigma.getUbOriginal()
+        for row in onoff.replaced:
+            self.model.delCons(self._constraints[row])
+        self.model.chgVarLb(sigma, min(lower, 0.0))
+        self.model.chgVarUb(sigma, max(upper, 0.0))
+        self.model.addCons(sigma - upper * b <= 0)
+        self.model.addCons(sigma - lower * b >= 0)
+        for new in onoff.rows:
+            others = quicksum(a * variables[v] for v, a in new.others.items())
+            self.model.addCons(others + new.sigma * sigma - (new.on - new.off) * b <= new.off)
+        z = self.model.addVar(lb=0.0, ub=max(lower**2, upper**2))
+        for a in np.linspace(lower, upper, SQUARE_TANGENTS):
             self.model.addCons(z - 2.0 * a * sigma + a**2 * b >= 0)
         return z
 
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
-        """One x-step, to a small gap or to the deadline (then with the best point found)."""
+        """Do one x-step, to a small gap or to the deadline (then with the best point found)."""
         remaining = deadline - now()
         if remaining <= 0:
             return BlockResult(None, "time_limit")
-        if self.solved_before:
+        if self._solved_before:
             self.model.freeTransform()
-        self.solved_before = True
-        at = self.split.coupled
-        on = self.switched
-        cost = np.where(self.mask, self.split.cost, 0.0)
-        cost[at[self.linear]] -= (lam + rho * copies)[self.linear]
-        cost[at[self.binary]] += 0.5 * rho[self.binary]
-        free = self._free(lam, copies, rho)
-        off = (
-            cost[at[on]] * free + 0.5 * rho[on] * free**2
-        )  # the term at its minimiser, less its constant
-        np.add.at(cost, self.switches, -off)
-        objective = (self.variables * cost).sum()
-        if self.squares is not None:
-            objective = (
-                objective + (self.squares * (0.5 * rho[np.concatenate([self.squared, on])])).sum()
-            )
-        self.model.setObjective(objective, "minimize")
+        self._solved_before = True
+        free = self._unconstrained_minimisers(lam, copies, rho)
+        self._set_objective(lam, copies, rho, free)
         began = now()
         optimise(self.model, remaining)
         if self.model.getNSols() == 0 and self.model.getStatus() == "nodelimit":
-            self.model.setParam("limits/nodes", -1)
-            self.model.setParam("limits/solutions", 1)
-            optimise(
-                self.model, self.model.getSolvingTime() + deadline - now()
-            )  # SCIP's clock goes on
-            self.model.setParam("limits/solutions", -1)
-            self.model.setParam("limits/nodes", NODES)
+            self._continue_to_first_solution(deadline)
         if self.model.getNSols() == 0:
-            # the objective is bounded (see require_bounded), so "infeasible or unbounded" means
-            # infeasible
-            statuses = {
-                "infeasible": "infeasible",
-                "inforunbd": "infeasible",
-                "timelimit": "time_limit",
-            }
-            return BlockResult(None, statuses.get(self.model.getStatus(), "stopped"))
+            status = STATUS_WITHOUT_POINT.get(self.model.getStatus(), "stopped")
+            return BlockResult(None, status)
         seconds = now() - began
         values = solution_values(self.model, self.variables)
         values = np.where(self.split.milp.integer, np.round(values), values)
-        return BlockResult(self._switch_back(values, free), "solved", seconds)
+        return BlockResult(self._restore_onoff(values, free), "solved", seconds)
 
-    def _free(self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray) -> np.ndarray:
-        """Minimisers of the on/off variables' own terms over their bounds."""
+    def _set_objective(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, free: np.ndarray
+    ) -> None:
+        coupled = self.split.coupled
         on = self.switched
-        s = self.split.milp
-        at = self.split.coupled[on]
-        return np.clip(
-            copies[on] + (lam[on] - self.split.cost[at]) / rho[on], s.lower[at], s.upper[at]
-        )
+        cost = np.where(self.mask, self.split.cost, 0.0)
+        cost[coupled[self.linear]] -= (lam + rho * copies)[self.linear]
+        cost[coupled[self.binary]] += 0.5 * rho[self.binary]
+        # the term of an on/off variable that is off, up to a constant
+        off = cost[coupled[on]] * free + 0.5 * rho[on] * free**2
+        np.add.at(cost, self.switches, -off)
+        objective = (self.variables * cost).sum()
+        if self._squares is not None:
+            weights = 0.5 * rho[np.concatenate([self.squared, on])]
+            objective = objective + (self._squares * weights).sum()
+        self.model.setObjective(objective, "minimize")
 
-    def _switch_back(self, values: np.ndarray, free: np.ndarray) -> np.ndarray:
-        """Put each on/off variable at its exact minimiser, given all others: free, or as near as
-        its rows allow.
+    def _continue_to_first_solution(self, deadline: float) -> None:
+        """Continue without a node limit until a solution is found."""
+        self.model.setParam("limits/nodes", -1)
+        self.model.setParam("limits/solutions", 1)
+        # SCIP's clock includes the time before
+        optimise(self.model, self.model.getSolvingTime() + deadline - now())
+        self.model.setParam("limits/solutions", -1)
+        self.model.setParam("limits/nodes", X_STEP_MAX_NODES)
+
+    def _unconstrained_minimisers(
+        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray
+    ) -> np.ndarray:
+        """Minimisers of the terms of the on/off variables over their bounds."""
+        on = self.switched
+        milp = self.split.milp
+        at = self.split.coupled[on]
+        best = copies[on] + (lam[on] - self.split.cost[at]) / rho[on]
+        return np.clip(best, milp.lower[at], milp.upper[at])
+
+    def _restore_onoff(self, values: np.ndarray, free: np.ndarray) -> np.ndarray:
+        """Set each on/off variable to its minimiser, given all others, subject to its
+        constraints.
         """
         if not self.onoff:
             return values
-        s = self.split.milp
-        row = np.concatenate([o.replaced for o in self.onoff])
-        owner = np.repeat(np.arange(len(self.onoff)), [len(o.replaced) for o in self.onoff])
         at = self.split.coupled[self.switched]
         values = values.copy()
         values[at] = 0.0
-        rest = s.rows[row] @ values
-        slope = np.asarray(s.rows[row, at[owner]]).ravel()
-        ends = np.stack([(s.row_lower[row] - rest) / slope, (s.row_upper[row] - rest) / slope])
-        low = s.lower[at].copy()
-        high = s.upper[at].copy()
-        np.maximum.at(low, owner, ends.min(axis=0))
-        np.minimum.at(high, owner, ends.max(axis=0))
-        values[at] = np.clip(free, low, np.maximum(low, high))
+        lower, upper = self._implied_bounds(values, at)
+        values[at] = np.clip(free, lower, np.maximum(lower, upper))
         return values
+
+    def _implied_bounds(self, values: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the variables `at`, which are zero in `values`, that follow from their
+        constraints.
+        """
+        milp = self.split.milp
+        row = np.concatenate([o.replaced for o in self.onoff])
+        owner = np.repeat(np.arange(len(self.onoff)), [len(o.replaced) for o in self.onoff])
+        activity = milp.rows[row] @ values
+        coefficient = np.asarray(milp.rows[row, at[owner]]).ravel()
+        one = (milp.row_lower[row] - activity) / coefficient
+        other = (milp.row_upper[row] - activity) / coefficient
+        lower = milp.lower[at].copy()
+        upper = milp.upper[at].copy()
+        np.maximum.at(lower, owner, np.minimum(one, other))
+        np.minimum.at(upper, owner, np.maximum(one, other))
+        return lower, upper

@@ -1,16 +1,16 @@
-r"""A MIP block that falls apart but for budgets, solved exactly by sorting.
+r"""A MIP block that is separable but for budgets, solved exactly by sorting.
 
 Every coupled variable is $x_i = w_i + r_i a_i - q_i b_i$ with steps $a_i, b_i \ge 0$ that cost
-nothing, and every other row is a budget $\sum_i g_i s_i \le R$ of steps. With $t_i$ the point where
-$x_i$ alone would be best, the steps up ask for $t_i - w_i$, those down for $w_i - t_i$, and each
-budget is a problem of its own in the distances $d_i$ from $w_i$:
+nothing, and every other constraint is a budget $\sum_i g_i s_i \le R$ on steps. With $t_i$ the
+unconstrained minimiser of $x_i$, the steps up should cover $t_i - w_i$, those down $w_i - t_i$, and
+each budget is a problem of its own in the distances $d_i$ from $w_i$:
 
 $$\min_d \sum_i \tfrac{\rho_i}{2} (d_i - e_i)^2 \quad\text{s.t.}\quad \sum_i c_i d_i \le R,
 \quad 0 \le d_i \le h_i,
 \qquad d_i(\mu) = \min(h_i, \max(0, e_i - \mu c_i / \rho_i)).$$
 
-What is spent falls with the price $\mu$ along straight pieces, whose ends are sorted: $O(n \log
-n)$.
+The use of the budget is a decreasing, piecewise linear function of the multiplier $\mu$, whose
+breakpoints are sorted: $O(n \log n)$.
 """
 
 from typing import NamedTuple, Self
@@ -18,11 +18,68 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
+Equalities = tuple[sp.csc_matrix, np.ndarray]
+Inequalities = tuple[sp.csc_matrix, np.ndarray, np.ndarray]
+
+
+class Moves(NamedTuple):
+    """Steps of the coupled variables, as read from the equalities.
+
+    Attributes
+    ----------
+    owner, base
+        Coupled variable of each equality, and its value without steps.
+    step, variable
+        Each step, and the coupled variable that it moves.
+    direction, rate
+        0 for a step up, 1 for a step down; distance moved by one unit of the step.
+    """
+
+    owner: np.ndarray
+    base: np.ndarray
+    step: np.ndarray
+    variable: np.ndarray
+    direction: np.ndarray
+    rate: np.ndarray
+
+    @classmethod
+    def of(cls, slots: np.ndarray, steps: np.ndarray, equalities: Equalities) -> Self:
+        """Read the equalities, each of which holds one coupled variable."""
+        a, b = equalities
+        of_coupled = a[:, slots].tocsr()
+        owner = of_coupled.indices
+        of_steps = a[:, steps].tocoo()
+        moves = -of_steps.data / of_coupled.data[of_steps.row]
+        return cls(
+            owner=owner,
+            base=b / of_coupled.data,
+            step=steps[of_steps.col],
+            variable=owner[of_steps.row],
+            direction=(moves < 0).astype(int),
+            rate=np.abs(moves),
+        )
+
 
 class Budgets(NamedTuple):
-    """The block in this form. Arrays (2, k) hold steps up and down of the k coupled variables: the
-    number of the step (-1: none), how far x moves by one unit, the furthest move, its budget (-1:
-    none) and what a unit of move takes.
+    """A separable block with budgets. Arrays of shape (2, k) describe the steps up and down of the
+    k coupled variables.
+
+    Attributes
+    ----------
+    lower, upper, base
+        Bounds of the coupled variables, and their values without steps.
+    step
+        Position of each step, -1 where there is none.
+    rate
+        Distance moved by one unit of the step.
+    max_move
+        Largest distance.
+    budget
+        Budget of each step, -1 where there is none.
+    use
+        Use of that budget by one unit of distance.
+    capacity
+        Right-hand side of each budget.
     """
 
     lower: np.ndarray
@@ -30,115 +87,154 @@ class Budgets(NamedTuple):
     base: np.ndarray
     step: np.ndarray
     rate: np.ndarray
-    room: np.ndarray
+    max_move: np.ndarray
     budget: np.ndarray
-    takes: np.ndarray
-    most: np.ndarray  #: of each budget
+    use: np.ndarray
+    capacity: np.ndarray
 
     @classmethod
     def find(
         cls,
         slots: np.ndarray,
         cost: np.ndarray,
-        equalities: tuple[sp.csc_matrix, np.ndarray],
-        inequalities: tuple[sp.csc_matrix, np.ndarray, np.ndarray],
+        equalities: Equalities,
+        inequalities: Inequalities,
         bounds: tuple[np.ndarray, np.ndarray],
     ) -> Self | None:
-        """The form of a QP with coupled variables `slots`, or None where it has another."""
-        (a, b), (g, low, high), (lower, upper) = equalities, inequalities, bounds
-        is_x = np.zeros(len(cost), dtype=bool)
-        is_x[slots] = True
-        of_row = a.tocoo()
-        spent = g.tocoo()
-        x_entry = is_x[of_row.col]
-        s_entry = ~is_x[of_row.col]
-        once = (np.bincount(of_row.col, minlength=len(cost)) == 1) | is_x
-        plain = (lower[~is_x] == 0).all() and not cost[~is_x].any() and once.all()
-        plain &= np.array_equal(
-            np.sort(of_row.row[x_entry]), np.arange(a.shape[0])
-        )  # one x in each row
-        plain &= (np.bincount(of_row.col[x_entry], minlength=1) <= 1).all() and not is_x[
-            spent.col
-        ].any()
-        plain &= (np.bincount(spent.col, minlength=1) <= 1).all() and (spent.data > 0).all()
-        if not (plain and (low <= 0).all() and (high >= 0).all()):
+        """Return a QP in this form, or None if it does not have it.
+
+        Parameters
+        ----------
+        slots
+            Positions of the coupled variables; the quadratic term is diagonal in these.
+        cost
+            Linear costs of the other variables.
+        equalities
+            Matrix and right-hand side.
+        inequalities
+            Matrix, and both sides.
+        bounds
+            Bounds of all variables.
+        """
+        steps = np.setdiff1d(np.arange(len(cost)), slots)
+        if bounds[0][steps].any() or cost[steps].any():
             return None
-        k = len(slots)
-        place = np.full(len(cost), -1)
-        place[slots] = np.arange(k)
-        owner = np.zeros(a.shape[0], dtype=int)
-        scale = np.ones(a.shape[0])
-        owner[of_row.row[x_entry]], scale[of_row.row[x_entry]] = (
-            place[of_row.col[x_entry]],
-            of_row.data[x_entry],
-        )
-        base = np.clip(0.0, lower[slots], upper[slots])
-        step = np.full((2, k), -1)
-        base[owner] = b / scale
-        row = of_row.row[s_entry]
-        column = of_row.col[s_entry]
-        moves = -of_row.data[s_entry] / scale[row]
-        way = (moves < 0).astype(int)
-        rate = np.ones((2, k))
-        room = np.zeros((2, k))
-        free = np.ones(k, dtype=bool)
-        free[owner] = False
-        room[:, free] = np.inf
-        if len(np.unique(2 * owner[row] + way)) < len(row):  # two steps the same way
+        if not _has_form(slots, steps, equalities[0], inequalities):
             return None
-        step[way, owner[row]], rate[way, owner[row]] = column, np.abs(moves)
-        room[way, owner[row]] = np.abs(moves) * upper[column]
-        room = np.minimum(room, np.maximum([upper[slots] - base, base - lower[slots]], 0.0))
-        if ((lower[slots] > base) | (base > upper[slots])).any():
+        moves = Moves.of(slots, steps, equalities)
+        at = (moves.direction, moves.variable)
+        if len(np.unique(2 * moves.variable + moves.direction)) < len(moves.step):
+            return None  # two steps of one variable in the same direction
+        lower = bounds[0][slots]
+        upper = bounds[1][slots]
+        base = np.clip(0.0, lower, upper)
+        base[moves.owner] = moves.base
+        if ((lower > base) | (base > upper)).any():
             return None
-        budget = np.full(len(cost) + 1, -1)
-        takes = np.zeros(len(cost) + 1)  # the last entry: no step
-        budget[spent.col], takes[spent.col] = spent.row, spent.data
+        max_move = np.zeros((2, len(slots)))
+        max_move[:, np.setdiff1d(np.arange(len(slots)), moves.owner)] = np.inf
+        max_move[at] = moves.rate * bounds[1][moves.step]
+        max_move = np.minimum(max_move, [upper - base, base - lower])
+        return cls._with_budgets(lower, upper, base, moves, max_move, inequalities)
+
+    @classmethod
+    def _with_budgets(
+        cls,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        base: np.ndarray,
+        moves: Moves,
+        max_move: np.ndarray,
+        inequalities: Inequalities,
+    ) -> Self:
+        """Add the budget of each step."""
+        g = inequalities[0]
+        entries = g.tocoo()
+        budget = np.full(g.shape[1] + 1, -1)  # the last entry: no step
+        budget[entries.col] = entries.row
+        use = np.zeros(g.shape[1] + 1)
+        use[entries.col] = entries.data
+        step = np.full(max_move.shape, -1)
+        step[moves.direction, moves.variable] = moves.step
+        rate = np.ones(max_move.shape)
+        rate[moves.direction, moves.variable] = moves.rate
         return cls(
-            lower[slots],
-            upper[slots],
+            lower,
+            upper,
             base,
             step,
             rate,
-            room,
+            max_move,
             budget[step],
-            takes[step] / rate,
-            high,
+            use[step] / rate,
+            inequalities[2],
         )
 
     def solve(self, best: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        r"""The coupled variables that minimise $\sum_i \rho_i (x_i - t_i)^2$ for `best` $= t$, and
-        the steps (2, k).
+        r"""Minimise $\sum_i \rho_i (x_i - t_i)^2$.
+
+        Parameters
+        ----------
+        best
+            The unconstrained minimisers $t$.
+        rho
+            The weights.
+
+        Returns
+        -------
+        tuple of two numpy.ndarray
+            The coupled variables, and the steps of shape (2, k).
         """
         away = best - self.base
-        asked = np.maximum([away, -away], 0.0)
-        d = np.minimum(asked, self.room)
-        paid = self.takes * d
+        wanted = np.maximum([away, -away], 0.0)
+        moved = np.minimum(wanted, self.max_move)
         limited = self.budget >= 0
-        spent = np.bincount(self.budget[limited], paid[limited], len(self.most))
-        weight = np.broadcast_to(rho, asked.shape)
-        for r in np.flatnonzero(spent > self.most):
-            mine = (self.budget == r) & (d > 0)
-            c = self.takes[mine]
-            h = self.room[mine]
-            e = asked[mine]
-            w = weight[mine]
-            mu = _price(c, h, e, w, float(self.most[r]))
-            d[mine] = np.clip(e - mu * c / w, 0.0, h)
-        return np.clip(self.base + d[0] - d[1], self.lower, self.upper), d / self.rate
+        used = np.bincount(self.budget[limited], (self.use * moved)[limited], len(self.capacity))
+        weight = np.broadcast_to(rho, wanted.shape)
+        for r in np.flatnonzero(used > self.capacity):
+            at = (self.budget == r) & (moved > 0)
+            use = self.use[at]
+            mu = _multiplier(use, self.max_move[at], wanted[at], weight[at], self.capacity[r])
+            moved[at] = np.clip(wanted[at] - mu * use / weight[at], 0.0, self.max_move[at])
+        return np.clip(self.base + moved[0] - moved[1], self.lower, self.upper), moved / self.rate
 
 
-def _price(c: np.ndarray, h: np.ndarray, e: np.ndarray, rho: np.ndarray, most: float) -> float:
-    """The price at which so much is spent: where the straight pieces, taken in order, reach it."""
-    falls = c**2 / rho
-    at = np.concatenate([np.maximum(e - h, 0.0), e]) * np.tile(
-        rho / c, 2
-    )  # where d begins to fall, and where it ends
-    order = np.argsort(at, kind="stable")
-    at = at[order]
-    slope = np.concatenate([falls, -falls])[order].cumsum()
-    spent = float(c @ np.minimum(e, h)) - np.concatenate(
-        [[0.0], (slope[:-1] * np.diff(at)).cumsum()]
+def _has_form(
+    slots: np.ndarray, steps: np.ndarray, a: sp.csc_matrix, inequalities: Inequalities
+) -> bool:
+    """Whether each equality gives one coupled variable by steps of its own, and each inequality is
+    a budget on other steps.
+    """
+    g, g_lower, g_upper = inequalities
+    of_coupled = a[:, slots]
+    if (of_coupled.getnnz(axis=1) != 1).any() or (of_coupled.getnnz(axis=0) > 1).any():
+        return False
+    if (a[:, steps].getnnz(axis=0) != 1).any():
+        return False
+    if g[:, slots].nnz or (g.getnnz(axis=0) > 1).any() or (g.data <= 0).any():
+        return False
+    return bool((g_lower <= 0).all() and (g_upper >= 0).all())
+
+
+def _multiplier(
+    use: np.ndarray,
+    max_move: np.ndarray,
+    wanted: np.ndarray,
+    rho: np.ndarray,
+    capacity: float,
+) -> float:
+    """The multiplier at which the use of a budget, linear between sorted breakpoints, is its
+    capacity.
+    """
+    rate = use**2 / rho
+    # where a move begins to decrease, and where it is zero
+    distances = np.concatenate([np.maximum(wanted - max_move, 0.0), wanted])
+    breakpoints = distances * np.tile(rho / use, 2)
+    order = np.argsort(breakpoints, kind="stable")
+    breakpoints = breakpoints[order]
+    slope = np.concatenate([rate, -rate])[order].cumsum()
+    used = float(use @ np.minimum(wanted, max_move)) - np.concatenate(
+        [[0.0], (slope[:-1] * np.diff(breakpoints)).cumsum()]
     )
-    last = max(int((spent > most).sum()) - 1, 0)
-    return float(at[last] + (spent[last] - most) / max(slope[last], 1e-300))
+    last = max(int((used > capacity).sum()) - 1, 0)
+    return float(breakpoints[last] + (used[last] - capacity) / max(slope[last], 1e-300))

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 from ddmip_lib import NeuralMIP
 from ddmip_lib.decomposition.mip_block import QPBlock, mip_block
 from ddmip_lib.decomposition.paper_split import PaperSplit
-from ddmip_lib.decomposition.scip_block import GAP, MILPBlock, square_cuts
+from ddmip_lib.decomposition.scip_block import X_STEP_RELATIVE_GAP, MILPBlock, square_cuts
 from ddmip_lib.errors import ProblemError
 from tests.builders.instances import build, relu_net
 
@@ -144,7 +144,7 @@ class TestMILPBlock:
             best, second = enumerate_block(r, lam, u, rho, continuous)
             # SCIP may stop at a small gap, relative to an objective without the constant rho/2
             # |u|^2
-            slack = GAP * abs(best - 0.5 * rho * u @ u) + 1e-6
+            slack = X_STEP_RELATIVE_GAP * abs(best - 0.5 * rho * u @ u) + 1e-6
             # the epigraph of a continuous square is met to SCIP's feasibility tolerance
             assert r.objective(v, lam, u, rho) <= best + slack + (
                 1e-4 * max(1.0, rho) if continuous else 0.0

@@ -83,7 +83,7 @@ def test_water_has_the_form_and_steps_that_must_be_taken_have_not() -> None:
     block = mip_block(split)
     assert isinstance(block, QPBlock)
     assert block.budgets is not None
-    assert (block.budgets.most == 2.0).all()
+    assert (block.budgets.capacity == 2.0).all()
     assert (
         QPBlock(PaperSplit(budgeted(np.random.default_rng(0), lower=0.01).instance())).budgets
         is None

@@ -28,7 +28,12 @@ from ddmip_lib.decomposition.penalty import (
     ResidualBalancing,
     Sweeps,
 )
-from ddmip_lib.decomposition.scip_block import GAP, NODES, TANGENTS, MILPBlock
+from ddmip_lib.decomposition.scip_block import (
+    SQUARE_TANGENTS,
+    X_STEP_MAX_NODES,
+    X_STEP_RELATIVE_GAP,
+    MILPBlock,
+)
 from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.instance import Instance
@@ -272,8 +277,10 @@ class TestGraphSplitBlock:
             for v in (pulled, np.maximum(free, np.clip(1.0, low, high))):
                 on = np.minimum(on, q(v, outputs, rho_s) - np.minimum(v, 1.0))
             best += off.sum() + np.minimum(np.sort(on - off)[:TREES], 0).sum()
-            tangents = (0.125 * rho_s * ((high - low) / (TANGENTS - 1)) ** 2).sum()
-            assert best - 1e-6 <= total <= best + tangents + 10 * GAP * (1 + abs(best))
+            tangents = (0.125 * rho_s * ((high - low) / (SQUARE_TANGENTS - 1)) ** 2).sum()
+            assert (
+                best - 1e-6 <= total <= best + tangents + 10 * X_STEP_RELATIVE_GAP * (1 + abs(best))
+            )
 
     def test_a_class_needs_a_logit_with_margin(self) -> None:
         net = mlp(2, 8, 9, seed=4)
@@ -475,7 +482,9 @@ def test_an_x_step_goes_past_its_node_limit_until_there_is_a_point() -> None:
     values = block.solve(np.zeros(6), np.full(6, 4.5), np.ones(6)).values
     assert values is not None
     assert built.problem.verify(np.where(np.isnan(values), 0, values)).row_violation == 0
-    assert block.model.getParam("limits/nodes") == NODES  # the next x-step is cut short again
+    assert (
+        block.model.getParam("limits/nodes") == X_STEP_MAX_NODES
+    )  # the next x-step is cut short again
 
 
 class TestCalls:
