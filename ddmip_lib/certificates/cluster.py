@@ -187,8 +187,9 @@ class ClusterSearch:
 
     def _continue(self, summary: Any) -> None:
         """Record the bounds of a slice that has ended, and submit the next one."""
-        timeout = max(WAIT_AFTER_DEADLINE, self.deadline - now())
-        name, position, found, unfathomed = summary.result(timeout=timeout)
+        name, position, found, unfathomed = summary.result(
+            timeout=max(WAIT_AFTER_DEADLINE, self.deadline - now())
+        )
         assigned = self.assigned.pop(summary)
         if not name:  # it would have continued another slice than the one that it found
             kept = np.isfinite(assigned.loss_bound)
@@ -203,8 +204,10 @@ class ClusterSearch:
         ended = rows[~going]
         self.ended[ended] = np.minimum(self.ended[ended], loss_bound[~going])
         if going.any():
-            rest = assigned._replace(rows=rows, loss_bound=np.where(going, loss_bound, np.inf))
-            self._submit_parts(rest, name, int(unfathomed.sum()))
+            loss_bound = np.where(going, loss_bound, np.inf)
+            self._submit_parts(
+                assigned._replace(rows=rows, loss_bound=loss_bound), name, int(unfathomed.sum())
+            )
         self.nodes[rows] += found.nodes.numpy()
         self._record(assigned.rows)
 

@@ -31,7 +31,7 @@ from .relaxation import (
 NODES_PER_BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
 MAX_ROOT_ROUNDS = 8  # rounds of new linear bounds at the root
 MIN_ROOT_GAIN = 1e-3  # relative gain of the bound by which a round is followed by another one
-STEPS_PER_NODE = 5  # gradient steps for the linear bounds of a node
+STEPS_PER_BOX = 5  # gradient steps for the linear bounds of a node
 STEPS_AT_ROOT = 20  # gradient steps for the linear bounds of the root
 MIN_RELATIVE_WIDTH = (
     1e-7  # width, relative to its size, up to which a continuous input is not split
@@ -63,6 +63,11 @@ class BoxNode:
     def child(self, lower: np.ndarray, upper: np.ndarray) -> "BoxNode":
         """Return a node with a smaller box."""
         return BoxNode(lower, upper, self.bound, dict(self.output_bounds), self.point)
+
+    def add_linear_bounds(self, place: Place, bounds: OutputBounds) -> None:
+        """Add further linear bounds of the outputs for one sample."""
+        known = self.output_bounds[place]
+        self.output_bounds[place] = known._replace(linear=known.linear + bounds.linear)
 
 
 @dataclass(eq=False)
@@ -226,7 +231,7 @@ class SpatialBranchAndBound:
             for child in self._split(node, variable):
                 children.append(child)
                 jobs += [(child, place) for place in self.samples_of_input.get(variable, ())]
-        self._bound_networks(jobs, STEPS_PER_NODE)
+        self._bound_networks(jobs, STEPS_PER_BOX)
         for child in children:
             self._solve(child)
         self._push(children)
@@ -265,24 +270,22 @@ class SpatialBranchAndBound:
         steps: int,
     ) -> None:
         """Add linear bounds optimised for the solutions of the relaxations."""
-        selected: list[int] = []
-        points: list[np.ndarray] = []
+        points: dict[int, np.ndarray] = {}
         for i, (node, place) in enumerate(jobs):
             if node.point is not None and (box.lower[i] < box.upper[i]).any():
-                selected.append(i)
-                points.append(self._inputs(place, node.point))
-        if not selected:
+                points[i] = self._inputs(place, node.point)
+        if not points:
             return
+        selected = list(points)
         lower = box.lower[selected]
         upper = box.upper[selected]
-        region = _BoxAroundPoint(lower, upper, torch.tensor(np.array(points)).clamp(lower, upper))
-        better = optimised_crown(
-            graph, region, steps=steps, known=found[selected].nodes, tighten=False
-        )
+        point = torch.tensor(np.array(list(points.values()))).clamp(lower, upper)
+        region = _BoxAroundPoint(lower, upper, point)
+        known = found[selected].nodes
+        better = optimised_crown(graph, region, steps=steps, known=known, tighten=False)
         for i, bounds in zip(selected, bounds_by_sample(better), strict=True):
             node, place = jobs[i]
-            first = node.output_bounds[place]
-            node.output_bounds[place] = first._replace(linear=first.linear + bounds.linear)
+            node.add_linear_bounds(place, bounds)
 
     def _inputs(self, place: Place, values: np.ndarray) -> np.ndarray:
         """The inputs of a network for one sample at a full assignment."""
@@ -330,9 +333,13 @@ class SpatialBranchAndBound:
             gain = np.where(divisible, effect[self.inputs] * width, 0.0)
             if gain.max(initial=0.0) > 0:
                 return int(self.inputs[gain.argmax()])
-        bounded = integer & np.isfinite(node.lower) & np.isfinite(node.upper)
-        ranges = np.subtract(node.upper, node.lower, out=np.zeros(len(integer)), where=bounded)
-        return int(ranges.argmax()) if ranges.max(initial=0.0) >= 1 else None
+        return self._widest_integer(node)
+
+    def _widest_integer(self, node: BoxNode) -> int | None:
+        bounded = self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)
+        width = np.zeros(len(node.lower))
+        width[bounded] = node.upper[bounded] - node.lower[bounded]
+        return int(width.argmax()) if width.max(initial=0.0) >= 1 else None
 
     def _effects(self, node: BoxNode) -> list[np.ndarray]:
         """Three scores of all variables, the better one first: the effect of a unit on the linear
@@ -343,20 +350,25 @@ class SpatialBranchAndBound:
         error = None
         if node.point is not None:
             error = np.abs(self.instance.with_outputs(node.point) - node.point)
-        for (predictor, sample), bounds in node.output_bounds.items():
-            mapping = self.instance.maps[predictor]
-            free = mapping.index[sample] >= 0
-            variables = mapping.index[sample][free]
-            outputs = mapping.output[sample]
-            linear = bounds.linear[-1]
-            gradient = np.maximum(np.abs(linear.lower_matrix), np.abs(linear.upper_matrix))
-            weights = self.importance[outputs]
+        for place, bounds in node.output_bounds.items():
             if error is not None:
-                effect = (weights * error[outputs]) @ gradient
-                np.add.at(by_error, variables, effect[free])
-            effect = (weights * (bounds.upper - bounds.lower)) @ gradient
-            np.add.at(by_range, variables, effect[free])
+                outputs = self.instance.maps[place[0]].output[place[1]]
+                self._add_effect(by_error, place, bounds, error[outputs])
+            self._add_effect(by_range, place, bounds, bounds.upper - bounds.lower)
         return [by_error, by_range, np.ones(len(node.lower))]
+
+    def _add_effect(
+        self, total: np.ndarray, place: Place, bounds: OutputBounds, changes: np.ndarray
+    ) -> None:
+        """Add the effect of each input of a sample, for these changes of its outputs."""
+        mapping = self.instance.maps[place[0]]
+        variables = mapping.index[place[1]]
+        free = variables >= 0
+        linear = bounds.linear[-1]
+        gradient = np.maximum(np.abs(linear.lower_matrix), np.abs(linear.upper_matrix))
+        weights = self.importance[mapping.output[place[1]]]
+        effect = (weights * changes) @ gradient
+        np.add.at(total, variables[free], effect[free])
 
     def _split(self, node: BoxNode, variable: int) -> list[BoxNode]:
         """The two halves of a node's box: an integer variable is split at its value in the

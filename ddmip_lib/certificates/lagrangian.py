@@ -256,14 +256,14 @@ def dual_value(
     instance, graphs = read_problem(problem)
     split = _checked(instance, multipliers)
     units = Units(instance, TOLERANCE)
-    lower, upper = relax_bounds(instance, units)
-    found = bounds_on_box(instance, graphs, bounds, lower, upper)
-    network = weighted_lower_bound(instance, found, split.outputs, lower, upper)
-    tighten_outputs(instance, found, lower, upper)
-    base = relaxed_program(instance, units, lower, upper)
-    program = replace(base, cost=_reduced_cost(instance, split))
+    box = relax_bounds(instance, units)
+    found = bounds_on_box(instance, graphs, bounds, *box)
+    network = weighted_lower_bound(instance, found, split.outputs, *box)
+    tighten_outputs(instance, found, *box)
+    program = relaxed_program(instance, units, *box)
+    program = replace(program, cost=_reduced_cost(instance, split))
     minimum = prove(program, deadline=now() + time_limit).bound
-    terms = _network_terms(instance, network, split, lower, upper)
+    terms = _network_terms(instance, network, split, box)
     rounding = SUM_ROUNDING * (np.abs(terms).sum() + network.size + _cost_size(program))
     return float(instance.milp.sign * (minimum + terms.sum() - rounding))
 
@@ -303,10 +303,10 @@ def _network_terms(
     instance: Instance,
     network: WeightedBound,
     multipliers: _Multipliers,
-    lower: np.ndarray,
-    upper: np.ndarray,
+    box: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
     """Terms of the network's minimum: one for each input, and a constant."""
+    lower, upper = box
     inputs = instance.free_inputs
     weights = network.weights[inputs] + multipliers.inputs
     terms = np.minimum(weights * lower[inputs], weights * upper[inputs])

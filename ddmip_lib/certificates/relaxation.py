@@ -24,7 +24,7 @@ from ..programs.program import Program
 from ..proofs.encoding import NetworkEncoder, relaxed_program
 
 Place = tuple[int, int]  # numbers of a predictor and of one of its samples
-PROPAGATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation imply
+RELAXATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation imply
 
 
 class LinearFunction(NamedTuple):
@@ -104,6 +104,11 @@ class InputBox(NamedTuple):
         return cls(index, constant, low, high)
 
     @property
+    def free(self) -> np.ndarray:
+        """Whether each input is a variable."""
+        return self.variables >= 0
+
+    @property
     def size(self) -> np.ndarray:
         """Largest absolute value of each input."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
@@ -181,7 +186,7 @@ class LinearRelaxation:
         program = self.program(bounds, lower, upper)
         if program is None:
             return RelaxationResult(np.inf, None)
-        box = propagate_bounds(program, program.lower, program.upper, rounds=PROPAGATION_ROUNDS)
+        box = propagate_bounds(program, program.lower, program.upper, rounds=RELAXATION_ROUNDS)
         if box is None:
             return RelaxationResult(np.inf, None)
         tight = strengthen_coefficients(program, *box).within(*box)
@@ -219,15 +224,15 @@ def _add_bound(
     For a class y it is a'x + b <= M y (sign 1) or a'x + b >= -M (1 - y) (sign -1), with M from the
     range of a'x + b on the box.
     """
-    free = inputs.variables >= 0
+    free = inputs.free
     signed = sign * function.weights
     rounding = inputs.rounding(function)
-    fixed_part = function.weights[~free] @ inputs.constant[~free]
-    left = sign * (function.constant + fixed_part) - rounding
+    constant = function.constant + function.weights[~free] @ inputs.constant[~free]
+    left = sign * constant - rounding
     output_weight = sign
     if gives_class:
-        largest = np.maximum(signed * inputs.lower, signed * inputs.upper).sum()
-        big_m = sign * function.constant + largest + rounding
+        big_m = np.maximum(signed * inputs.lower, signed * inputs.upper).sum()
+        big_m = sign * function.constant + big_m + rounding
         if big_m <= 0:
             return
         output_weight = sign * big_m
@@ -350,8 +355,7 @@ def weighted_lower_bound(
     for inputs, weight, function in _bounds_below(instance, bounds, output_weights, lower, upper):
         fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
         np.add.at(total, inputs.variables[~fixed], weight * function.weights[~fixed])
-        fixed_part = function.weights[fixed] @ inputs.lower[fixed]
-        constant += weight * (function.constant + fixed_part)
+        constant += weight * (function.constant + function.weights[fixed] @ inputs.lower[fixed])
         size += abs(weight) * (abs(function.constant) + np.abs(function.weights) @ inputs.size)
     return WeightedBound(total, float(constant), float(size))
 
@@ -367,10 +371,9 @@ def _bounds_below(
     weights = iter(output_weights)
     for place, found in bounds.items():
         inputs = InputBox.of(instance, place, lower, upper)
-        linear = found.linear[0]
         for k in range(len(found.lower)):
             weight = next(weights)
-            function = linear.lower(k) if weight > 0 else linear.upper(k)
+            function = found.linear[0].lower(k) if weight > 0 else found.linear[0].upper(k)
             if instance.predictors[place[0]].gives_class:
                 function = _class_bound(function, inputs, above=weight <= 0)
             yield inputs, weight, function

@@ -248,7 +248,7 @@ class LagrangianDual:
             profit_bound=profit_bound,
             profit_known=profit_known,
             closed=closed,
-            method=tuple("exact model" if done else "open" for done in closed),
+            method=tuple(np.where(closed, "exact model", "open").tolist()),
             nodes=self.nodes,
             seconds=now() - relaxation.began,
             history=tuple((seconds, sign * bound) for seconds, bound in history),

@@ -113,27 +113,30 @@ class Bench:
         """
         example = self.examples[name]
         before = self._state(example)
-        _ = example.digest  # computed before the solver can change the problem
         output = io.StringIO()
         began = now()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            solver = self.solver
-            if callback and self.with_callback:
-                solver = self.with_callback(callback)
-            limit = self.seconds if time_limit is None else time_limit
+            solver = self._solver(callback)
+            if time_limit is None:
+                time_limit = self.seconds
             solution: Solution = solver.solve(
-                example.problem, time_limit=limit, seed=seed, **options
+                example.problem, time_limit=time_limit, seed=seed, **options
             )
         seconds = now() - began
         after = self._state(example)
-        instance = example.problem.instance()
         changed = [what for what in before if before[what] != after[what]]
+        instance = example.problem.instance()
         if instance.digest != example.digest:
             changed.append("the model or a network")
         self.last = SolverCall(example, solution, seconds, output.getvalue(), changed, instance)
         if not options.get("progress"):
             self.calls.append(self.last)
         return solution
+
+    def _solver(self, callback: Any) -> Any:
+        if callback is None or self.with_callback is None:
+            return self.solver
+        return self.with_callback(callback)
 
     def first_solution(self, name: str) -> Solution:
         """Return the solution of the first call on an example."""

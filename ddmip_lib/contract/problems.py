@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,8 @@ class Example:
         Its optimum; None if it is infeasible.
     size
         Largest absolute value of the objective without its offset, or 1.
+    digest
+        Digest of the problem when it was built.
     needs
         What a solver must support for it, one of `NEEDS`; empty if every solver must solve it.
     """
@@ -44,12 +45,8 @@ class Example:
     problem: NeuralMIP
     best: float | None
     size: float
+    digest: str
     needs: str = ""
-
-    @cached_property
-    def digest(self) -> str:
-        """Digest of the problem when it was first computed."""
-        return self.problem.instance().digest
 
     @property
     def sign(self) -> int:
@@ -154,11 +151,8 @@ class ExampleSpec:
         model = Model(self.name)
         variables = self._add_variables(model)
         problem = NeuralMIP(model, self.name)
-        for net, samples in self.networks:
-            inputs = [_entries(sample, variables) for sample in samples]
-            predictor = problem.add_predictor(net, inputs, output=self.output)
-            variables += predictor.outputs.flat
-        outputs = variables[len(self.kinds) :]
+        outputs = self._add_networks(problem, variables)
+        variables += outputs
         if self.output_bounds is None:
             self._add_constraints(model, variables)
         else:
@@ -170,7 +164,8 @@ class ExampleSpec:
             names = [f"x{j}" for j in range(len(self.kinds))]
             problem.set_start(dict(zip(names, self.start, strict=True)))
         best, size = self._optimum(problem)
-        return Example(self.name, problem, best, size, self.needs)
+        digest = problem.instance().digest
+        return Example(self.name, problem, best, size, digest, self.needs)
 
     def _add_variables(self, model: Model) -> list[Any]:
         variables: list[Any] = []
@@ -179,6 +174,15 @@ class ExampleSpec:
             vtype = "C" if kind == "F" else kind
             variables.append(model.addVar(f"x{j}", vtype=vtype, lb=lower, ub=max(values)))
         return variables
+
+    def _add_networks(self, problem: NeuralMIP, variables: Sequence[Any]) -> list[Any]:
+        """Add the networks, and return their output variables."""
+        outputs: list[Any] = []
+        for net, samples in self.networks:
+            inputs = [_entries(sample, variables) for sample in samples]
+            predictor = problem.add_predictor(net, inputs, output=self.output)
+            outputs += predictor.outputs.flat
+        return outputs
 
     def _add_constraints(self, model: Model, variables: Sequence[Any]) -> None:
         for coefficients, lower, upper in self.constraints:
@@ -192,8 +196,7 @@ class ExampleSpec:
 
     def _optimum(self, problem: NeuralMIP) -> tuple[float | None, float]:
         """The optimum (None if infeasible), and the size of the objective."""
-        points = np.array(list(itertools.product(*self.values)), dtype=float)
-        table = self._with_outputs(problem, points)
+        table = self._table(problem)
         feasible = np.ones(len(table), dtype=bool)
         for coefficients, lower, upper in self.constraints:
             value = table[:, : len(coefficients)] @ np.array(coefficients)
@@ -212,8 +215,9 @@ class ExampleSpec:
         best = objectives.min() if self.sense == "minimize" else objectives.max()
         return float(best), size
 
-    def _with_outputs(self, problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
-        """All points with the outputs of all networks as further columns."""
+    def _table(self, problem: NeuralMIP) -> np.ndarray:
+        """All points, with the outputs of all networks as further columns."""
+        points = np.array(list(itertools.product(*self.values)), dtype=float)
         columns = [points]
         for predictor, (_, samples) in zip(problem.predictors, self.networks, strict=True):
             for sample in samples:
@@ -269,7 +273,13 @@ def examples() -> list[Example]:
     """Return all examples, built from scratch: those that fit every solver have two samples of a
     network under one constraint on both, which are blocks.
     """
-    return [*_input_examples(), *_model_examples(), *_structure_examples(), *_value_examples()]
+    return [
+        *_input_examples(),
+        *_model_examples(),
+        *_structure_examples(),
+        *_value_examples(),
+        *_numerical_examples(),
+    ]
 
 
 def _input_examples() -> list[Example]:
@@ -365,7 +375,7 @@ def _structure_examples() -> list[Example]:
 
 
 def _value_examples() -> list[Example]:
-    """Special values of objective, inputs and bounds, units, and infeasible problems."""
+    """Special values of objective, inputs and bounds."""
     return [
         _binary("an offset", offset=7.5),
         _binary("no objective", objective=[]),
@@ -397,6 +407,12 @@ def _value_examples() -> list[Example]:
                 ([-1.0, 0.0, 1.0, 0.0, -1.0], -np.inf, 0.0),
             ],
         ),
+    ]
+
+
+def _numerical_examples() -> list[Example]:
+    """Small and large units, and infeasible problems."""
+    return [
         _integer(
             "small units",
             networks=[(scaled(distance_net(1.5), 1e-6), SINGLES)],
