@@ -1,4 +1,4 @@
-"""A network as a list of nodes: affine maps, activations of one unit each, and sums."""
+"""Networks as lists of nodes: affine maps, elementwise activations, and sums."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from .activations import ACTIVATIONS
 
 @dataclass(frozen=True)
 class Input:
-    """The input row."""
+    """The input of the network."""
 
     units: int
     parents: tuple[int, ...] = ()
@@ -18,8 +18,18 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """`weight @ parent + bias`; sizes and terms say how exactly it is evaluated (see
-    `rounding`).
+    """The affine map `weight @ parent + bias`.
+
+    Attributes
+    ----------
+    parent : int
+        The index of the node whose values it maps.
+    weight, bias : Tensor
+        The matrix, (units, parent's units), and the constants.
+    weight_size, bias_size : Tensor
+        Bounds of the absolute values that were summed for them (see `rounding`).
+    terms : int
+        A bound of the number of terms of these sums.
     """
 
     parent: int
@@ -40,7 +50,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class Elementwise:
-    """One of `ACTIVATIONS`, by its name, of every unit of the parent."""
+    """An activation, named as in `ACTIVATIONS`, of every unit of the parent."""
 
     parent: int
     kind: str
@@ -64,9 +74,17 @@ Node = Input | Affine | Elementwise | Sum
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Nodes in an order in which each comes after its parents; the first is the input, the last the
-    output.
+    """A network as an acyclic graph of nodes; calling it evaluates the outputs.
 
+    Attributes
+    ----------
+    nodes : tuple of Node
+        The nodes, each after its parents; the first is the input, the last the output.
+    layers : tuple of str
+        The names of the layers that the nodes come from, for messages.
+
+    Examples
+    --------
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
     >>> graph = network_graph(hand_sized_net(), 2)
@@ -78,19 +96,20 @@ class Graph:
 
     nodes: tuple[Node, ...]
     layers: tuple[str, ...] = ()
-    """The layers that the nodes come from, for messages."""
 
     @property
     def n_in(self) -> int:
+        """The number of inputs."""
         return self.nodes[0].units
 
     @property
     def n_out(self) -> int:
+        """The number of outputs."""
         return self.nodes[-1].units
 
     @property
     def activations(self) -> list[int]:
-        """The indices of the activations: slopes and splits are lists in this order."""
+        """The indices of the activations; lists with one entry for each have this order."""
         return [index for index, node in enumerate(self.nodes) if isinstance(node, Elementwise)]
 
     @property
@@ -100,49 +119,61 @@ class Graph:
 
     @property
     def curved(self) -> list[str]:
-        """The kinds of activations that no mixed-integer linear model says exactly."""
+        """The kinds of activations without an exact mixed-integer linear model."""
         kinds = (node.kind for node in self.nodes if isinstance(node, Elementwise))
         return [kind for kind in kinds if not ACTIVATIONS[kind].rows]
 
     def values(self, points: Tensor) -> list[Tensor]:
-        """The values of all nodes at points (..., n_in)."""
-        found: list[Tensor] = []
-        for node in self.nodes:
-            if isinstance(node, Input):
-                found.append(points)
-            elif isinstance(node, Affine):
-                found.append(found[node.parent] @ node.weight.T + node.bias)
+        """Evaluate all nodes.
+
+        Parameters
+        ----------
+        points : Tensor
+            Inputs, (..., n_in).
+
+        Returns
+        -------
+        list of Tensor
+            The values of each node, (..., units).
+        """
+        values = [points]
+        for node in self.nodes[1:]:
+            if isinstance(node, Affine):
+                value = values[node.parent] @ node.weight.T + node.bias
             elif isinstance(node, Elementwise):
-                found.append(ACTIVATIONS[node.kind].value(found[node.parent]))
+                value = ACTIVATIONS[node.kind].value(values[node.parent])
             else:
-                found.append(torch.stack([found[parent] for parent in node.parents]).sum(0))
-        return found
+                value = torch.stack([values[parent] for parent in node.parents]).sum(0)
+            values.append(value)
+        return values
 
     def __call__(self, points: Tensor) -> Tensor:
         return self.values(points)[-1]
 
     def before_relu(self) -> "Graph":
-        """Without ReLUs at its end, which change no sign: positive is positive."""
+        """Return the graph without ReLUs at its end, which keep positive outputs positive."""
         nodes = self.nodes
-        while (
-            isinstance(last := nodes[-1], Elementwise)
-            and last.kind == "relu"
-            and last.parent == len(nodes) - 2 > 0
-        ):
+        while _ends_with_relu(nodes):
             nodes = nodes[:-1]
         return Graph(nodes, self.layers[: len(nodes)])
 
     def name(self, index: int) -> str:
-        """A node in words."""
-        where = f" of layer {self.layers[index]}" if self.layers else ""
-        return (
-            f"node {index} ({type(self.nodes[index]).__name__}, {self.nodes[index].units}"
-            f" units{where})"
-        )
+        """Return a description of a node for messages."""
+        node = self.nodes[index]
+        layer = f" of layer {self.layers[index]}" if self.layers else ""
+        return f"node {index} ({type(node).__name__}, {node.units} units{layer})"
 
     def to(self, device: str | torch.device) -> "Graph":
-        """The same graph with its matrices on another device."""
+        """Return the same graph with its matrices on another device."""
         return Graph(tuple(_moved(node, device) for node in self.nodes), self.layers)
+
+
+def _ends_with_relu(nodes: tuple[Node, ...]) -> bool:
+    """Whether the last node is a ReLU of the node before it, which is not the input."""
+    last = nodes[-1]
+    if not isinstance(last, Elementwise) or last.kind != "relu":
+        return False
+    return last.parent == len(nodes) - 2 > 0
 
 
 def _moved(node: Node, device: str | torch.device) -> Node:
@@ -153,8 +184,24 @@ def _moved(node: Node, device: str | torch.device) -> Node:
 
 
 class GraphBuilder:
-    """Collects nodes; adjacent affine maps become one.
+    """Build a graph node by node; consecutive affine maps are merged.
 
+    Parameters
+    ----------
+    n_in : int
+        The number of inputs.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        The nodes so far.
+    layer : str
+        The name of the layer that the next nodes come from.
+    layers : list of str
+        The names of the layers of `nodes`.
+
+    Examples
+    --------
     >>> builder, one = GraphBuilder(2), torch.ones(1, 1, dtype=torch.float64)
     >>> first = builder.affine(0, torch.ones(1, 2, dtype=torch.float64), one[0])
     >>> graph = builder.graph(builder.affine(first, 2 * one, one[0]))
@@ -168,6 +215,7 @@ class GraphBuilder:
         self.layers = [""]
 
     def add(self, node: Node) -> int:
+        """Append a node, and return its index."""
         self.nodes.append(node)
         self.layers.append(self.layer)
         return len(self.nodes) - 1
@@ -175,32 +223,57 @@ class GraphBuilder:
     def affine(
         self, parent: int, weight: Tensor, bias: Tensor, bias_size: Tensor | None = None
     ) -> int:
+        """Add an affine map.
+
+        Parameters
+        ----------
+        parent : int
+            The node whose values it maps.
+        weight, bias : Tensor
+            The matrix and the constants.
+        bias_size : Tensor, optional
+            Bounds of the absolute values that were summed for `bias`; by default its own.
+
+        Returns
+        -------
+        int
+            The index of the node.
+        """
         size = bias.abs() if bias_size is None else bias_size
         node = Affine(parent, weight, bias, weight.abs(), size, terms=weight.shape[1] + 8)
-        above = self.nodes[parent]
-        return self.add(_composed(above, node) if isinstance(above, Affine) else node)
+        first = self.nodes[parent]
+        if isinstance(first, Affine):
+            node = _composed(first, node)
+        return self.add(node)
 
     def activation(self, parent: int, kind: str) -> int:
-        """A new node, or the one that does the same already."""
+        """Add an activation of a node, and return its index; an existing one is used again."""
         for index, node in enumerate(self.nodes):
             if isinstance(node, Elementwise) and (node.parent, node.kind) == (parent, kind):
                 return index
         return self.add(Elementwise(parent, kind, self.nodes[parent].units))
 
     def sum(self, parents: tuple[int, ...]) -> int:
+        """Add the sum of nodes of the same size, and return its index."""
         return self.add(Sum(parents, self.nodes[parents[0]].units))
 
     def graph(self, output: int) -> Graph:
-        """What the node `output` needs, and nothing else."""
+        """Return the graph of the nodes on which one node depends.
+
+        Parameters
+        ----------
+        output : int
+            The index of the output node.
+        """
         needed = {0, output}
         for index in range(output, 0, -1):
             if index in needed:
                 needed.update(self.nodes[index].parents)
-        place = {old: new for new, old in enumerate(sorted(needed))}
-        nodes = tuple(_renumbered(self.nodes[old], place) for old in sorted(needed))
-        return Graph(
-            nodes, tuple(self.layers[old] for old in sorted(needed)) if any(self.layers) else ()
-        )
+        kept = sorted(needed)
+        place = {old: new for new, old in enumerate(kept)}
+        nodes = tuple(_renumbered(self.nodes[old], place) for old in kept)
+        layers = tuple(self.layers[old] for old in kept)
+        return Graph(nodes, layers if any(self.layers) else ())
 
 
 def _composed(first: Affine, second: Affine) -> Affine:
@@ -217,4 +290,6 @@ def _composed(first: Affine, second: Affine) -> Affine:
 def _renumbered(node: Node, place: dict[int, int]) -> Node:
     if isinstance(node, Sum):
         return replace(node, parents=tuple(place[parent] for parent in node.parents))
-    return node if isinstance(node, Input) else replace(node, parent=place[node.parent])
+    if isinstance(node, Input):
+        return node
+    return replace(node, parent=place[node.parent])

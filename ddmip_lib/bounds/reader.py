@@ -1,5 +1,5 @@
-"""Any torch module of affine layers, activations and sums, read into a `Graph` by running it on a
-traced tensor; plain rows of layers by the same rules, layer by layer.
+"""Torch modules of affine layers, activations and sums as graphs, read by running them on a traced
+tensor; plain chains of layers by the same rules, layer by layer.
 """
 
 import copy
@@ -14,23 +14,45 @@ from torch.utils.hooks import RemovableHandle
 
 from ..errors import UnsupportedNetworkError
 from .graph import Graph
-from .trace import BATCH, Tape, Traced, aten
+from .trace import PROBE_ROWS, Tape, Traced, aten
 
 SUPPORTED = (
     "Linear, Conv1d, Conv2d, BatchNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Dropout, Identity, Flatten,"
     " reshaping, sums of layers, and constants added or multiplied"
 )
-ACTS = {nn.ReLU: aten.relu.default, nn.Sigmoid: aten.sigmoid.default, nn.Tanh: aten.tanh.default}
+OPERATIONS = {
+    nn.ReLU: aten.relu.default,
+    nn.Sigmoid: aten.sigmoid.default,
+    nn.Tanh: aten.tanh.default,
+}
 
 
 def network_graph(net: nn.Module, n_in: int) -> Graph:
-    """The network, in evaluation mode and float64, as a graph of affine maps, activations and sums.
+    """Read a network as a graph of affine maps, activations and sums.
 
-    Its `forward` runs once on a tensor that writes down every operation (see `trace`), so residual
+    Its `forward` runs once on a tensor that records every operation (see `trace`), so residual
     sums, convolutions (as matrices), functions such as `torch.relu`, scripted modules and
-    operations in place are read as they act; BatchNorm is folded. Everything else is refused by
-    name.
+    operations in place are read as executed; BatchNorm is folded.
 
+    Parameters
+    ----------
+    net : Module
+        The network; it is copied, in evaluation mode and float64.
+    n_in : int
+        The number of inputs.
+
+    Returns
+    -------
+    Graph
+        The graph.
+
+    Raises
+    ------
+    UnsupportedNetworkError
+        If the network has other operations, hooks, or is not deterministic.
+
+    Examples
+    --------
     >>> from ddmip_lib.predictors import resnet
     >>> [type(node).__name__ for node in network_graph(resnet(depth=1, width=4, n_in=3), 3).nodes]
     ['Input', 'Affine', 'Affine', 'Elementwise', 'Affine', 'Sum', 'Elementwise', 'Affine']
@@ -39,13 +61,7 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
     ...
     ddmip_lib.errors.UnsupportedNetworkError: bounds cannot follow Softmax: they ...
     """
-    for path, module in net.named_modules():
-        if module._forward_hooks or module._forward_pre_hooks:
-            raise UnsupportedNetworkError(
-                f"bounds cannot follow the forward hook of {type(module).__name__} {path}: remove"
-                " it (weight_norm and spectral_norm of torch.nn.utils.parametrizations have none),"
-                " or do its work in forward()."
-            )
+    _require_no_hooks(net)
     net = copy.deepcopy(net).double().eval()
     tape = traced_run(net, n_in)
     if tape.refused:
@@ -53,70 +69,109 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
     graph = tape.builder.graph(tape.output)
     scales = torch.tensor([0.1, 1.0, 3.0, 10.0, 30.0])[:, None]
     probe = scales * torch.tensor(np.random.default_rng(0).standard_normal((5, n_in)))
-    for rows in (
-        probe[:1],
-        probe[1:],
-    ):  # the second line of defence: the trace had another number of rows
-        with torch.no_grad():
-            found = graph(rows)
-            expected = net(rows.clone())
-        if found.shape != expected.shape or not torch.allclose(
-            found, expected, rtol=1e-9, atol=1e-9
-        ):
-            raise UnsupportedNetworkError(
-                f"{type(net).__name__} does something in forward() that its operations do not say:"
-                " a result that is random, that depends on the number of rows or on other rows, or"
-                " is not finite. Write it without."
-            )
+    # batches of other sizes than that of the trace
+    if not (_agree(graph, net, probe[:1]) and _agree(graph, net, probe[1:])):
+        raise UnsupportedNetworkError(
+            f"the outputs of {type(net).__name__} differ from those of the operations of its"
+            " forward(): they are random, depend on the number of samples or on other samples of"
+            " the batch, or are not finite. Write it without such operations."
+        )
     return graph
 
 
-def traced_run(net: nn.Module, n_in: int) -> Tape:
-    """What a network in float64 does to rows of `n_in` numbers; `refused` and `output` say whether
-    it can be read.
+def _require_no_hooks(net: nn.Module) -> None:
+    """Raise an error where a layer has a forward hook."""
+    for path, module in net.named_modules():
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise UnsupportedNetworkError(
+                f"bounds cannot follow the forward hook of {type(module).__name__} {path}: remove"
+                " it (weight_norm and spectral_norm of torch.nn.utils.parametrizations have none),"
+                " or do its work in forward()."
+            )
 
+
+def _agree(graph: Graph, net: nn.Module, samples: Tensor) -> bool:
+    """Whether graph and network have the same outputs on a batch."""
+    with torch.no_grad():
+        found = graph(samples)
+        expected = net(samples.clone())
+    return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def traced_run(net: nn.Module, n_in: int) -> Tape:
+    """Record the operations of a network in float64.
+
+    Parameters
+    ----------
+    net : Module
+        The network.
+    n_in : int
+        The number of inputs.
+
+    Returns
+    -------
+    Tape
+        The operations; its `refused` and `output` show whether the network can be read.
+
+    Examples
+    --------
     >>> traced_run(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2).last
     'softplus'
     """
     tape = Tape(n_in)
-    paths = {module: path for path, module in net.named_modules()}
     tape.inside.append((net, ""))
-    hooks = _follow_layers(tape, paths)
     state = [*net.parameters(), *net.buffers()]
     versions = [part._version for part in state]
-    probe = torch.tensor(np.random.default_rng(1).standard_normal((BATCH, n_in)))
+    probe = torch.tensor(np.random.default_rng(1).standard_normal((PROBE_ROWS, n_in)))
     value = Traced(probe, 0, tape)
     _own = Traced(probe, 0, tape)  # with a second name, nothing may change it in place
     try:
-        with torch.no_grad():
-            found = _followed(net, value) if is_plain(net) else net(value)
-    except Exception as problem:
-        text = str(problem)
+        found = _run(net, value)
+    except Exception as error:
         tape.last = ""
         if not tape.refused:
-            tape.refuse(
-                "control flow by data" if "tensor subclasses" in text else f"forward: {text}"
-            )
+            tape.refuse(_reason(error))
         return tape
+    if versions != [part._version for part in state]:
+        tape.refuse("a parameter or buffer changed in place")
+    _set_output(tape, found)
+    return tape
+
+
+def _run(net: nn.Module, value: Traced) -> Any:
+    """The result of a network at a traced value."""
+    paths = {module: path for path, module in net.named_modules()}
+    hooks = _follow_layers(value.tape, paths)
+    try:
+        with torch.no_grad():
+            return _followed(net, value) if is_plain(net) else net(value)
     finally:
         for hook in hooks:
             hook.remove()
-    if versions != [part._version for part in state]:
-        tape.refuse("a parameter or buffer changed in place")
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    return "control flow by data" if "tensor subclasses" in text else f"forward: {text}"
+
+
+def _set_output(tape: Tape, found: Any) -> None:
+    """Set the output node of a tape, or refuse a result that is none."""
     if not isinstance(found, Tensor):
         tape.refuse("an output that is no tensor")
     elif not isinstance(found, Traced) or (found.node is None and not tape.refused):
         tape.refuse("an output that does not come from the input")
-    elif found.dim() != 2 or len(found) != BATCH:
+    elif found.dim() != 2 or len(found) != PROBE_ROWS:
         tape.refuse("an output that is no matrix (batch, outputs)")
     elif found.node is not None:
         tape.output = found.node
-    return tape
 
 
 def _follow_layers(tape: Tape, paths: dict[nn.Module, str]) -> list[RemovableHandle]:
-    """Let the tape know which layer's forward() is running. Hooks are on all modules, since those
-    of scripted ones take none of their own, so also on those that other threads run meanwhile.
+    """Record on the tape which layer's forward() is running.
+
+    Hooks are global, since scripted modules accept none, so modules that other threads run are
+    excluded.
     """
     reader = get_ident()
 
@@ -132,17 +187,27 @@ def _follow_layers(tape: Tape, paths: dict[nn.Module, str]) -> list[RemovableHan
 
 
 def is_plain(net: nn.Module) -> bool:
-    """Whether a network is a row of linear layers and activations, and nothing else: one that is
-    read by hand, since torch imports for seconds, in every process, before it hands an operation to
-    a tensor of another class.
+    """Return whether a network is a chain of linear layers and activations, and nothing else.
 
+    Such a network is read layer by layer, since torch imports for seconds, in every process, before
+    it dispatches an operation to another tensor class.
+
+    Parameters
+    ----------
+    net : Module
+        The network.
+
+    Examples
+    --------
     >>> is_plain(nn.Sequential(nn.Linear(2, 3), nn.ReLU())), is_plain(nn.LeakyReLU())
     (True, False)
     """
     if type(net) is nn.Sequential and not all(map(is_plain, net)):
         return False
-    known = type(net) in (nn.Sequential, nn.Linear, *ACTS) and not getattr(net, "inplace", False)
-    return known and not (net._forward_hooks or net._forward_pre_hooks or "forward" in vars(net))
+    supported = type(net) in (nn.Sequential, nn.Linear, *OPERATIONS)
+    if not supported or getattr(net, "inplace", False):
+        return False
+    return not (net._forward_hooks or net._forward_pre_hooks or "forward" in vars(net))
 
 
 def _followed(net: nn.Module, value: Traced, path: str = "") -> Traced:
@@ -151,13 +216,15 @@ def _followed(net: nn.Module, value: Traced, path: str = "") -> Traced:
         for name, layer in net._modules.items():  # a layer may come twice
             value = _followed(layer, value, f"{path}.{name}".lstrip("."))
         return value
-    call: tuple[Any, Any] = ACTS.get(type(net)), (value,)
+    operation: Any = OPERATIONS.get(type(net))
+    arguments: tuple[Any, ...] = (value,)
     if isinstance(net, nn.Linear):
-        pair = value, net.weight.t()
-        call = (
-            (aten.mm.default, pair) if net.bias is None else (aten.addmm.default, (net.bias, *pair))
-        )
+        operation = aten.mm.default
+        arguments = (value, net.weight.t())
+        if net.bias is not None:
+            operation = aten.addmm.default
+            arguments = (net.bias, *arguments)
     value.tape.inside.append((net, path))
-    value = value.tape.follow(*call, {})
+    value = value.tape.follow(operation, arguments, {})
     value.tape.inside.pop()
     return value
