@@ -195,16 +195,12 @@ def output_ranges(predictor: Predictor, where: InputMap, s: MILP) -> OutputRange
     if discrete.all() and (counts <= MAX_ENUMERATED_INPUTS).all():
         points = list(map(_integer_points, lower, upper))
         if all(map(len, points)):  # else SCIP will find that a box holds no integer
-            tables = [predictor.finite_raw(table) for table in points]
-            low = np.array([table.min(axis=0) for table in tables])
-            high = np.array([table.max(axis=0) for table in tables])
-            return OutputRange(low, high, high - low, True)
+            return _enumerated_range(predictor, points)
     sampled = _sampled_range(predictor, lower, upper)
     try:
-        low, high = output_range(predictor.net, lower, upper)
+        return OutputRange(*output_range(predictor.net, lower, upper), sampled.width, True)
     except UnsupportedNetworkError:
         return sampled
-    return OutputRange(low, high, sampled.width, True)
 
 
 def _integer_points(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
@@ -217,6 +213,13 @@ def _integers(lower: float, upper: float) -> np.ndarray:
     if lower == upper:
         return np.array([lower])
     return np.arange(np.ceil(lower - 1e-9), np.floor(upper + 1e-9) + 1)
+
+
+def _enumerated_range(predictor: Predictor, points: list[np.ndarray]) -> OutputRange:
+    tables = [predictor.finite_raw(table) for table in points]
+    low = np.array([table.min(axis=0) for table in tables])
+    high = np.array([table.max(axis=0) for table in tables])
+    return OutputRange(low, high, high - low, True)
 
 
 def _sampled_range(predictor: Predictor, lower: np.ndarray, upper: np.ndarray) -> OutputRange:

@@ -276,12 +276,12 @@ class Split:
         samples and constraints.
         """
         inputs_of_samples = sp.vstack(list(map(self._incidence, self.gathers)))
-        counts = [np.full(m.output.shape[0], m.output.shape[1]) for m in self.instance.maps]
         n_samples = inputs_of_samples.shape[0]
-        sample = np.repeat(np.arange(n_samples), np.concatenate(counts))
+        sample = self._sample_of_output(n_samples)
         each_output = np.arange(sample.size)
-        shape = (sample.size, n_samples)
-        samples_of_outputs = sp.csr_matrix((np.ones(sample.size), (each_output, sample)), shape)
+        samples_of_outputs = sp.csr_matrix(
+            (np.ones(sample.size), (each_output, sample)), (sample.size, n_samples)
+        )
         edges = [
             [None, inputs_of_samples.T, rows_u.T],
             [inputs_of_samples, None, (abs(rows_y) @ samples_of_outputs).T],
@@ -290,13 +290,16 @@ class Split:
         graph = sp.bmat(edges, format="csr")
         self.n_groups, component = connected_components(graph, directed=False)
         component = component.astype(np.int64)
-        first_constraint = self.inputs.size + n_samples
         self.group_index = component[: self.inputs.size]
         self.output_group_index = component[self.inputs.size + sample]
         self.group = torch.tensor(self.group_index)
         self.output_group = torch.tensor(self.output_group_index)
-        self.constraint_group = torch.tensor(component[first_constraint:])
+        self.constraint_group = torch.tensor(component[self.inputs.size + n_samples :])
         self.constraint_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
+
+    def _sample_of_output(self, n_samples: int) -> np.ndarray:
+        counts = [np.full(m.output.shape[0], m.output.shape[1]) for m in self.instance.maps]
+        return np.repeat(np.arange(n_samples), np.concatenate(counts))
 
     def _incidence(self, gather: Gather) -> sp.csr_matrix:
         """Matrix of samples and coupled inputs, nonzero where an input enters a sample."""
