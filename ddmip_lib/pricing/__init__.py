@@ -1,5 +1,5 @@
-"""Price coordination: independent blocks that buy shared resources at prices, and recovery of
-visited points.
+"""Price coordination: column generation with networks as pricing problems for independent blocks
+with shared resources, and recovery of columns from evaluated points.
 """
 
 from ..model.blocks import Blocks, Mode

@@ -61,6 +61,11 @@ class PiecewiseTerm(NamedTuple):
     use: np.ndarray
     upper: float
 
+    @property
+    def end(self) -> float:
+        """Value of the input at which the variable is at its upper bound."""
+        return self.base + self.upper / self.slope
+
 
 class BlockMode(NamedTuple):
     """One row of the table of `Blocks`.
@@ -337,14 +342,18 @@ class FixedBlock:
             constant = matrix[:, fixed] @ self.lower[fixed]
             constraints = BlockConstraints(matrix * ~fixed, lower - constant, upper - constant)
             single = (constraints.matrix != 0).sum(axis=1) == 1
-            for row, row_lower, row_upper in zip(*constraints.among(single), strict=True):
-                k = int(np.flatnonzero(row)[0])
-                smaller, larger = sorted((row_lower / row[k], row_upper / row[k]))
-                self.lower[k] = max(self.lower[k], smaller)
-                self.upper[k] = min(self.upper[k], larger)
+            for row, *sides in zip(*constraints.among(single), strict=True):
+                self._set_bounds(row, sides)
             if not single.any() or (self.lower > self.upper).any():
                 return constraints
             constraints = constraints.among(~single)
+
+    def _set_bounds(self, row: np.ndarray, sides: list[float]) -> None:
+        """Tighten the bounds of the only variable of a constraint."""
+        k = int(np.flatnonzero(row)[0])
+        smaller, larger = sorted(side / row[k] for side in sides)
+        self.lower[k] = max(self.lower[k], smaller)
+        self.upper[k] = min(self.upper[k], larger)
 
     def _add_capped(self, row: np.ndarray, y: int, t: int, sides: tuple[float, float]) -> None:
         """Read the constraint t <= factor * y."""
@@ -429,11 +438,10 @@ class FixedBlock:
             j = index.index(int(self.own[term.input]))
             rates[int(term.slope < 0), j] += abs(term.slope) * term.use
             start[j] = term.base
-            end = term.base + term.upper / term.slope
             if term.slope > 0:
-                upper[j] = min(upper[j], end)
+                upper[j] = min(upper[j], term.end)
             else:
-                lower[j] = max(lower[j], end)
+                lower[j] = max(lower[j], term.end)
         if (lower > upper).any():
             return None
         base = np.clip(start, lower, upper)

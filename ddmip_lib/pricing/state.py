@@ -18,7 +18,7 @@ NEAR_OPTIMAL_TOLERANCE = 0.02
 """Reduced cost up to which a column is a candidate first, in units of the largest value."""
 WIDE_TOLERANCE = 0.1
 """Reduced cost up to which a column is a candidate later, in units of the largest value."""
-MAX_CANDIDATES = 20_000
+MAX_SELECTION_COLUMNS = 20_000
 """Number of columns that SCIP selects from."""
 MAX_COLUMNS_OF_EXACT_CHOICE = 200
 """Size of a pool up to which all columns of a possibly better choice are candidates."""
@@ -298,8 +298,8 @@ class CoordinationState:
         among = np.flatnonzero(reduced > -tolerance * self.scale)
         if self.chosen is None:
             return among
-        if len(among) > MAX_CANDIDATES:
-            best = np.argsort(-reduced[among], kind="stable")[:MAX_CANDIDATES]
+        if len(among) > MAX_SELECTION_COLUMNS:
+            best = np.argsort(-reduced[among], kind="stable")[:MAX_SELECTION_COLUMNS]
             among = np.sort(among[best])
         block = self.pool.block
         return np.union1d(among, self.chosen[np.isin(block[self.chosen], block[among])])
