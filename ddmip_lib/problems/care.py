@@ -169,10 +169,9 @@ def site_care(
     data = load_trees() if data is None else data
     ordered = in_order(nets, list(data))
     edges = light_edges(data)
-    plot, drawn_budgets = _draw(grid, seed, data)
-    budgets = np.array(
-        [drawn_budgets[k] if v is None else v for k, v in given.items()], dtype=float
-    )
+    plot, budgets_by_name = _draw(grid, seed, data)
+    budgets_by_name |= {name: budget for name, budget in given.items() if budget is not None}
+    budgets = np.array(list(budgets_by_name.values()), dtype=float)
 
     model = Model("site care")
     variables = _Variables.of(model, len(plot.sites), edges, "C" if doses else "B")
