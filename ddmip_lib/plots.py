@@ -84,9 +84,11 @@ def use_style() -> None:
 def _iterations(run: Solution | History) -> History:
     """The history of a run, which must have iterations."""
     if isinstance(run, History):
-        history, name = run, "this history"
+        history = run
+        name = "this history"
     else:
-        history, name = run.history, f"this solution ({run.method})"
+        history = run.history
+        name = f"this solution ({run.method})"
     if not len(history):
         raise ValueError(f"{name} has no iterations to plot: use plot_incumbents.")
     return history

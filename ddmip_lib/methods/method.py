@@ -45,8 +45,6 @@ class Method:
     """
 
     callback: Callback | None = None
-    passes_events: ClassVar[bool] = True
-    """Whether `Run.notify` calls the callback; otherwise the method calls it with its own state."""
     checks_ranges_first: ClassVar[bool] = True
     """Whether output ranges may prove the problem infeasible before any other work."""
 
@@ -104,8 +102,7 @@ class Method:
         ProblemError, UnsupportedNetworkError
             If the method cannot solve such a problem.
         """
-        callback = self.callback if self.passes_events else None
-        run = start_run(problem, time_limit, seed, on_point, callback, self.method)
+        run = start_run(problem, time_limit, seed, on_point, self.callback, self.method)
         self.prepare(run)
         with ProgressLine(problem, self.method, run.began, progress):
             return run.finish(

@@ -195,10 +195,10 @@ def _conditions(verifier: Verifier, activity: np.ndarray, values: np.ndarray) ->
     """All constraints, bounds and integrality conditions, also those that are not violated."""
     milp = verifier.instance.milp
     rounded = verifier.instance.rounded(values)
-    kinds = np.where(verifier.instance.is_output, "output", "variable")
-    variables = [f"{kind} {name}" for kind, name in zip(kinds, milp.names, strict=True)]
-    constraints = [f"constraint {name}" for name in milp.row_names]
-    names = [*constraints, *variables, *(f"integer {name}" for name in variables)]
+    kinds = np.where(verifier.instance.is_output, "output ", "variable ")
+    variables = np.char.add(kinds, milp.names).tolist()
+    names = [f"constraint {name}" for name in milp.row_names]
+    names += [*variables, *(f"integer {name}" for name in variables)]
     value = np.concatenate([activity, rounded, values])
     lower = np.concatenate([milp.row_lower, milp.lower, rounded])
     upper = np.concatenate([milp.row_upper, milp.upper, rounded])

@@ -114,12 +114,16 @@ def _planned_enumeration(instance: Instance) -> list[PlannedMethod]:
 
 def _planned_prices(blocks: Blocks | Structure, client: Any) -> PlannedMethod:
     """Price coordination; repeated where blocks of a general form were found in the model."""
+    general = isinstance(blocks, Structure)
+    if isinstance(blocks, Structure):
+        links = len(blocks.names)
+        fraction = 0.2
+    else:
+        links = len(blocks.capacities)
+        fraction = 0.4
+    why = f"{blocks.n} blocks, linked by {_counted(links, 'constraint')}"
     solver = PriceCoordination(client=client)
-    if isinstance(blocks, Blocks):
-        constraints = _counted(len(blocks.capacities), "constraint")
-        return PlannedMethod(solver, 0.4, f"{blocks.n} blocks, linked by {constraints}")
-    why = f"{blocks.n} blocks, linked by {_counted(len(blocks.names), 'constraint')}"
-    return PlannedMethod(solver, 0.2, why, repeat_while_improving=True)
+    return PlannedMethod(solver, fraction, why, repeat_while_improving=general)
 
 
 def _planned_linearisation(
