@@ -197,8 +197,7 @@ def climb(
         Those of the best bounds.
     """
     best = torch.cat([slopes, duals], 1)
-    able = (ascent.free | (ascent.split != 0)).any(1)
-    steps = torch.where(able, steps, 0)
+    steps = torch.where((ascent.free | (ascent.split != 0)).any(1), steps, 0)
     active = torch.arange(len(goal), device=goal.device)
     adam = _Adam(best.clone(), slopes.shape[1])
     while True:

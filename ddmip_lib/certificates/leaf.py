@@ -61,13 +61,13 @@ def solve_leaves(
     if not nodes.splits:
         return nodes.least, torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
     nodes = _with_all_splits(nodes)
-    sweep, region, way = sweep_of(graph, losses, nodes, radius)
-    leaves = _LeafPrograms(sweep, nodes.splits, losses, region, radius)
-    proposed, points = leaves.solve(radius.device)
-    from_programs = bound_by(sweep, losses, region, None, proposed)[0].value
-    from_parents = bound_by(sweep, losses, region, None, nodes.duals)[0].value
-    best = torch.where(sweep.empty, torch.inf, way + from_programs.maximum(from_parents))
-    return best.maximum(nodes.least), points
+    sweep, region, cost = sweep_of(graph, losses, nodes, radius)
+    programs = _LeafPrograms(sweep, nodes.splits, losses, region, radius)
+    proposed, points = programs.solve(radius.device)
+    best = bound_by(sweep, losses, region, None, proposed)[0].value
+    best = best.maximum(bound_by(sweep, losses, region, None, nodes.duals)[0].value)
+    value = torch.where(sweep.empty, torch.inf, cost + best)
+    return value.maximum(nodes.least), points
 
 
 def _with_all_splits(nodes: Nodes) -> Nodes:
