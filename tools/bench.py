@@ -39,6 +39,7 @@ from ddmip_lib.data import load_water, source_line
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from tools import bench_limits, bench_methods, bench_ratios
+from tools.text_table import table
 
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
@@ -146,22 +147,9 @@ def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: in
     return seconds
 
 
-def _cell(value: Any) -> str:
-    return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
 def iterations(sizes: Sequence[int], blocks: Sequence[str]) -> list[dict[str, Any]]:
     """The cost of an iteration for every NN block, network and number of samples."""
     return [iteration_cost(block, *net, n) for block in blocks for net in NETS for n in sizes]
-
-
-def table(rows: list[dict[str, Any]]) -> str:
-    """Rows as text, a column for each of their entries."""
-    if not rows:
-        return "nothing was measured"
-    cells = [list(rows[0]), *([_cell(row[name]) for name in rows[0]] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in cells)
 
 
 def main() -> None:

@@ -24,6 +24,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tools.text_table import table
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 9
 UNLIMITED = 3600.0
@@ -180,8 +182,6 @@ def main() -> None:
     if options.answer:
         answer_requests()
         return
-    from tools.bench import table
-
     rows = measure(options.only or list(methods()), options.runs, options.against)
     print(table(rows))
 
