@@ -184,9 +184,9 @@ MUTATIONS = [
     Mutation(
         "u-step-before-the-x-step",
         "ddmip_lib/decomposition/solver.py",
-        "block = state.mip.solve(state.lam, state.copies, rho, state.deadline)",
-        "block = state.mip.solve(state.lam, state.copies if state.x is None else"
-        " state.split.copies(state.nn.minimise(NNSubproblem(state.split, state.w, state.lam, state.rho,"
+        "block = state.mip_block.solve(state.lam, state.copies, rho, state.deadline)",
+        "block = state.mip_block.solve(state.lam, state.copies if state.x is None else"
+        " state.split.copies(state.nn_block.minimise(NNSubproblem(state.split, state.w, state.lam, state.rho,"
         " state.deadline), state.u)), rho, state.deadline)",
         (ORDER,),
     ),
@@ -266,7 +266,7 @@ MUTATIONS = [
     Mutation(
         "class-zero-not-tied",
         "ddmip_lib/model/predictor.py",
-        "if not milp.larger_helps(at):",
+        "if not milp.is_monotone(at):",
         "if False:",
         ("tests/unit/baselines/test_bigm.py::test_a_minimised_class_must_follow_the_network",),
     ),
@@ -303,8 +303,8 @@ MUTATIONS = [
     Mutation(
         "whole-inputs-leap",
         "ddmip_lib/linearisation/elastic.py",
-        "max(2.0, 2.0 * float((radius * self.whole).sum()))",
-        "max(2.0, 20.0 * float((radius * self.whole).sum()))",
+        "max(2.0, 2.0 * float((radius * self.integer).sum()))",
+        "max(2.0, 20.0 * float((radius * self.integer).sum()))",
         (
             "tests/unit/linearisation/test_elastic.py::test_whole_inputs_move_at_most_as_far_as_they_may",
         ),

@@ -148,7 +148,7 @@ class BigM(Method):
             of_extra("pyscipopt_ml", "paper", 'BigM() without ranges="crown"')
         if self.start is not None:
             starts = self.start if isinstance(self.start, tuple) else (self.start,)
-            run.problem = run.problem.twin()
+            run.problem = run.problem.with_own_start()
             run.problem.set_start(*starts)
 
     def run(self, run: Run) -> Solution:
@@ -286,7 +286,7 @@ class BigM(Method):
             unit = float(network.out[cell[1]])
             lower = float(network.bounds.lower[cell]) / unit
             upper = float(network.bounds.upper[cell]) / unit
-            targets[cell] = instance.predictors[number].carrier(
+            targets[cell] = instance.predictors[number].output_or_logit(
                 written.model,
                 written.variables[index],
                 instance.milp,

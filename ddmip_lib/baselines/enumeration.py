@@ -158,13 +158,13 @@ class Enumeration(Method):
         listing = AssignmentList(milp)
         keys = [unfixed(milp, row) for mapping in instance.maps for row in mapping.index]
         for index in itertools.chain(*keys):
-            if listing.deciders(np.array([index])) is None:
+            if listing.determining_variables(np.array([index])) is None:
                 raise ProblemError(
                     f"network input {milp.names[index]} is continuous, so its values cannot be"
                     " enumerated: use BigM or DualDecomposition, or make the variable integer."
                 )
         for key in keys:
-            deciders = listing.deciders(np.array(key, dtype=int))
+            deciders = listing.determining_variables(np.array(key, dtype=int))
             assert deciders is not None
             if listing.combinations(deciders.at, self.max_values) is None:
                 self._refuse_many(milp, deciders.at.tolist())

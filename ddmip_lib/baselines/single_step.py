@@ -306,7 +306,7 @@ class PenalisedRelaxation:
         )
 
     def _raise_not_finite(self, v: torch.Tensor) -> NoReturn:
-        self.instance.blame(self.instance.inputs(v.detach().numpy()))
+        self.instance.raise_not_finite(self.instance.inputs(v.detach().numpy()))
 
     def _violation(self, full: np.ndarray) -> np.ndarray:
         """Return by how much each constraint is above (positive) or below its sides."""

@@ -195,7 +195,7 @@ class Activation:
     """
 
     value: Callable[[Tensor], Tensor]
-    lines: Callable[[Tensor, Tensor], Lines]
+    linear_bounds: Callable[[Tensor, Tensor], Lines]
     layer: type[nn.Module]
     offset: float = 1.0
     error: float = 32 * EPSILON

@@ -141,7 +141,7 @@ class _OptimisedPropagation(BoundPropagation):
     def _value(self, index: int, point: list[Tensor], splits: PerUnit) -> Tensor:
         """Lower bounds of the values of a node and of their negatives, differentiable."""
         with torch.enable_grad():
-            coef, const = self.forms(index, *self._by_activation(point, splits))
+            coef, const = self.linear_bounds(index, *self._by_activation(point, splits))
             return self.region.smallest(coef) + const
 
     def _by_activation(self, point: list[Tensor], splits: PerUnit) -> tuple[PerUnit, PerUnit]:

@@ -86,7 +86,7 @@ class BoundPropagation:
         places = {node: place for place, node in enumerate(self.graph.hidden)}
         for index, node in enumerate(self.graph.nodes):
             if isinstance(node, Elementwise):
-                self.lines[index] = ACTIVATIONS[node.kind].lines(*self.ranges[node.parent])
+                self.lines[index] = ACTIVATIONS[node.kind].linear_bounds(*self.ranges[node.parent])
             self.errors.append(step_error(self.graph, index, sizes))
             ends = (box.lower, box.upper) if isinstance(node, Input) else self._interval(index)
             if known is not None:
@@ -152,7 +152,7 @@ class BoundPropagation:
         self.empty = self.empty | crossed.any(-1)
         return torch.where(crossed, 0.0, low), torch.where(crossed, 0.0, high)
 
-    def forms(
+    def linear_bounds(
         self,
         index: int,
         slopes: PerUnit | None = None,
@@ -271,7 +271,7 @@ class BoundPropagation:
         Tensor
             The bounds, (n, 2k): first those of the values.
         """
-        coef, const = self.forms(index, self.slopes, units=units)
+        coef, const = self.linear_bounds(index, self.slopes, units=units)
         return self.region.smallest(coef) + const
 
     def result(self, slopes: PerUnit | None = None, duals: PerUnit | None = None) -> Bounds:
@@ -292,7 +292,7 @@ class BoundPropagation:
         UnsupportedNetworkError
             If a linear bound is not finite.
         """
-        coef, const = self.forms(len(self.graph.nodes) - 1, slopes, duals)
+        coef, const = self.linear_bounds(len(self.graph.nodes) - 1, slopes, duals)
         ends = self.region.smallest(coef) + const
         require_finite(ends, "a linear bound of the outputs")
         below, above = ends.tensor_split(2, 1)
@@ -301,8 +301,8 @@ class BoundPropagation:
         q = self.graph.n_out
         return Bounds(
             nodes=[*self.ranges[:-1], (low, high)],
-            lower_form=(coef[:, :q], const[:, :q]),
-            upper_form=(-coef[:, q:], -const[:, q:]),
+            lower_linear=(coef[:, :q], const[:, :q]),
+            upper_linear=(-coef[:, q:], -const[:, q:]),
             lower=torch.where(empty[:, None], torch.inf, low),
             upper=torch.where(empty[:, None], -torch.inf, high),
             empty=empty,

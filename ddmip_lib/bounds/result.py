@@ -37,8 +37,8 @@ class Bounds:
     """
 
     nodes: list[Range]
-    lower_form: tuple[Tensor, Tensor]
-    upper_form: tuple[Tensor, Tensor]
+    lower_linear: tuple[Tensor, Tensor]
+    upper_linear: tuple[Tensor, Tensor]
     lower: Tensor
     upper: Tensor
     empty: Tensor
@@ -65,7 +65,7 @@ def constant_bounds(nodes: list[Range], n_in: int) -> Bounds:
 
     Examples
     --------
-    >>> constant_bounds([(torch.zeros(1, 1), torch.ones(1, 1))], n_in=1).upper_form
+    >>> constant_bounds([(torch.zeros(1, 1), torch.ones(1, 1))], n_in=1).upper_linear
     (tensor([[[0.]]]), tensor([[1.]]))
     """
     lower, upper = nodes[-1]

@@ -259,8 +259,8 @@ class BoundState:
         found
             What it has proven and found for each of them.
         """
-        self.loss_bound[rows] = np.maximum(self.loss_bound[rows], found.least.numpy())
-        self.loss_known[rows] = np.minimum(self.loss_known[rows], found.possible.numpy())
+        self.loss_bound[rows] = np.maximum(self.loss_bound[rows], found.loss_bound.numpy())
+        self.loss_known[rows] = np.minimum(self.loss_known[rows], found.loss_known.numpy())
         self.nodes[rows] = np.maximum(self.nodes[rows], found.nodes.numpy())
         self.update()
 

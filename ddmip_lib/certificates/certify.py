@@ -285,7 +285,7 @@ class _Proof:
 
     def exact_models(self, incumbent: Incumbent, structure: Structure) -> BlockBounds:
         """Bound every block by its exact model, at multipliers of the coupling constraints."""
-        n_coupling = int(structure.linking.sum())
+        n_coupling = int(structure.coupling.sum())
         multipliers = self.prices
         if multipliers is None:
             multipliers = self.solution.details.get("prices")

@@ -198,9 +198,9 @@ class ClusterSearch:
             return
         rows = assigned.rows[position]
         known = self.state.loss_known
-        known[rows] = np.minimum(known[rows], found.possible.numpy())
+        known[rows] = np.minimum(known[rows], found.loss_known.numpy())
         going = (unfathomed > 0) & (now() < self.deadline)  # at the deadline, all slices end
-        loss_bound = found.least.numpy()
+        loss_bound = found.loss_bound.numpy()
         ended = rows[~going]
         self.ended[ended] = np.minimum(self.ended[ended], loss_bound[~going])
         if going.any():
@@ -276,4 +276,4 @@ def _run_slice(
         search.run(deadline, limits.batches)
     found = search.progress()
     found = found._replace(nodes=found.nodes - nodes_before)
-    return (uuid.uuid4().hex, rows.numpy(), found, search.waiting().numpy()), search.state()
+    return (uuid.uuid4().hex, rows.numpy(), found, search.unfathomed().numpy()), search.state()

@@ -158,7 +158,7 @@ class SpatialBranchAndBound:
             self.root.bound = np.inf
         else:
             no_multipliers = np.zeros(len(base.row_lower))
-            self.root.bound = base.value(no_multipliers, base.lower, base.upper)
+            self.root.bound = base.lower_bound(no_multipliers, base.lower, base.upper)
         self._push([self.root])
 
     @property

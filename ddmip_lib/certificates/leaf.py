@@ -91,11 +91,11 @@ class _LeafPrograms:
     ) -> None:
         graph = sweep.graph
         self.sizes = [graph.nodes[index].units for index in graph.hidden]
-        bounds = [sweep.forms(index) for index in graph.hidden]
+        bounds = [sweep.linear_bounds(index) for index in graph.hidden]
         self.coef = _lower_bounds([coef for coef, _ in bounds])
         self.const = _lower_bounds([const for _, const in bounds])
         self.sign = torch.cat(splits, 1).cpu().numpy()
-        coef, const = sweep.forms(len(graph.nodes) - 1)
+        coef, const = sweep.linear_bounds(len(graph.nodes) - 1)
         self.output_coef = coef[:, 1].cpu().numpy()
         self.output_const = const[:, 1].cpu().numpy()
         self.losses = losses.to("cpu")
@@ -112,7 +112,7 @@ class _LeafPrograms:
         points = self.centre.copy()
         duals = np.zeros(self.sign.shape)
         for k, centre in enumerate(self.centre):
-            multipliers, solution, *_ = solver.ask(self._program(k))
+            multipliers, solution, *_ = solver.solve(self._program(k))
             if solution is None:
                 continue
             multipliers = np.maximum(-multipliers, 0.0)

@@ -190,11 +190,11 @@ class LinearRelaxation:
         if box is None:
             return RelaxationResult(np.inf, None)
         tight = strengthen_coefficients(program, *box).within(*box)
-        proposal = self.solver.ask(tight, seconds)
+        proposal = self.solver.solve(tight, seconds)
         if proposal.empty:
             proved = tight.proves_empty(proposal.multipliers, *box)
             return RelaxationResult(np.inf if proved else -np.inf, None)
-        bound = tight.value(proposal.multipliers, *box)
+        bound = tight.lower_bound(proposal.multipliers, *box)
         if proposal.point is None:
             return RelaxationResult(bound, None)
         return RelaxationResult(bound, proposal.point[: self.instance.milp.n_variables])
@@ -238,7 +238,9 @@ def _add_bound(
         output_weight = sign * big_m
         if sign < 0:
             left -= big_m
-    encoder.row([*inputs.variables[free], output], [*(-signed[free]), output_weight], left, np.inf)
+    encoder.add_constraint(
+        [*inputs.variables[free], output], [*(-signed[free]), output_weight], left, np.inf
+    )
 
 
 def tighten_outputs(
@@ -292,7 +294,7 @@ def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
 
 def bounds_by_sample(found: Bounds) -> list[OutputBounds]:
     """Return the bounds of a network, sample by sample."""
-    tensors = (found.lower, found.upper, *found.lower_form, *found.upper_form)
+    tensors = (found.lower, found.upper, *found.lower_linear, *found.upper_linear)
     samples = zip(*(tensor.numpy() for tensor in tensors), strict=True)
     return [
         OutputBounds(lower, upper, (LinearBounds(*linear),)) for lower, upper, *linear in samples

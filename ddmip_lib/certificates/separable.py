@@ -69,7 +69,7 @@ class LagrangianRelaxation:
         self.program = exact_program(incumbent.instance, incumbent.units, graphs)
         matrix = self.program.rows.matrix(len(self.program.cost))
         is_coupling = np.zeros(matrix.shape[0], dtype=bool)
-        is_coupling[: len(structure.linking)] = structure.linking
+        is_coupling[: len(structure.coupling)] = structure.coupling
         self.coupling = np.flatnonzero(is_coupling)
         self.inside = np.flatnonzero(~is_coupling)
         self.coupling_matrix = matrix[self.coupling]
@@ -89,7 +89,7 @@ class LagrangianRelaxation:
         seconds
             Time limit.
         """
-        return LPSolver().ask(self.program, seconds).multipliers[self.coupling]
+        return LPSolver().solve(self.program, seconds).multipliers[self.coupling]
 
 
 class LagrangianDual:
@@ -210,10 +210,10 @@ class LagrangianDual:
             until = now() + left / max(1, int((~self.complete).sum()))
             columns, program = self.subproblem(number)
             if not len(program.row_lower):  # nothing but bounds of variables
-                self.proved[number] = program.value(np.zeros(0), program.lower, program.upper)
+                self.proved[number] = program.lower_bound(np.zeros(0), program.lower, program.upper)
                 self.complete[number] = True
                 continue
-            found = prove(program, self.target(columns), until, most_nodes=max_nodes)
+            found = prove(program, self.target(columns), until, max_nodes=max_nodes)
             self.nodes += found.nodes
             self.proved[number] = max(self.proved[number], found.bound)
             self.complete[number] = found.complete

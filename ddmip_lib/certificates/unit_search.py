@@ -66,8 +66,8 @@ class LossBounds(NamedTuple):
         Numbers of evaluated nodes.
     """
 
-    least: Tensor
-    possible: Tensor
+    loss_bound: Tensor
+    loss_known: Tensor
     nodes: Tensor
 
 
@@ -106,7 +106,7 @@ class ReLUBranchAndBound:
     >>> search = ReLUBranchAndBound(
     ...     network_graph(hand_sized_net(), 2), class_1, possible=one[:, 0], tolerance=1e-6
     ... )
-    >>> search.run(now() + 60), round(search.progress().least.item(), 4)
+    >>> search.run(now() + 60), round(search.progress().loss_bound.item(), 4)
     (True, 0.0)
     """
 
@@ -169,7 +169,7 @@ class ReLUBranchAndBound:
         """Whether no node is open."""
         return not self._open_nodes()
 
-    def waiting(self) -> Tensor:
+    def unfathomed(self) -> Tensor:
         """Return the number of open nodes of each loss."""
         total = torch.zeros_like(self.work)
         for nodes in self._open_nodes():

@@ -86,7 +86,7 @@ class Bench:
 
     solver: Any
     proves: bool
-    visits: bool
+    reports_points: bool
     seconds: float
     with_callback: Callable[[Callback], Any] | None
     calls: list[SolverCall] = field(default_factory=list)

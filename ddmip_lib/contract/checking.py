@@ -64,7 +64,7 @@ def check_solver(
     solver: Solver,
     *,
     proves: bool = False,
-    visits: bool = True,
+    reports_points: bool = True,
     refuses: Collection[str] = (),
     seconds: float = 20.0,
     with_callback: Callable[[Callback], Any] | None = None,
@@ -115,7 +115,7 @@ def check_solver(
             f"refuses={list(refuses)} has an unknown entry; choose among"
             f" {', '.join(map(repr, NEEDS))}."
         )
-    bench = Bench(solver, proves, visits, seconds, with_callback)
+    bench = Bench(solver, proves, reports_points, seconds, with_callback)
     checks: dict[str, Callable[[], Any]] = {}
     for name in bench.examples:
         checks[f"problem: {name}"] = partial(_solves, bench, name, refuses)

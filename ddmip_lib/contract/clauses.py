@@ -163,7 +163,7 @@ def _without_gradients(bench: Bench) -> bool:
 
 
 def _evaluated_points(bench: Bench) -> str | bool:
-    if not bench.visits:
+    if not bench.reports_points:
         return NOT_CHECKED
     points: list[list[np.ndarray]] = []
     found = bench.solve(NETWORKS_EXAMPLE, on_point=points.append)
@@ -174,7 +174,7 @@ def _evaluated_points(bench: Bench) -> str | bool:
 
 
 def _interrupt(bench: Bench) -> str | bool:
-    if not bench.visits:
+    if not bench.reports_points:
         return NOT_CHECKED
     interrupter = Interrupter(at=2)
     kept = _start_kept(bench, on_point=interrupter)

@@ -76,8 +76,8 @@ class ADMMState:
     """
 
     split: Split
-    mip: MIPBlock
-    nn: NNBlock
+    mip_block: MIPBlock
+    nn_block: NNBlock
     penalty: PenaltyRule
     incumbent: Incumbent
     u: np.ndarray
@@ -87,7 +87,7 @@ class ADMMState:
     deadline: float
     began: float
     x: np.ndarray | None = None
-    sub: NNSubproblem | None = None
+    subproblem: NNSubproblem | None = None
     k: int = 0
     last: Verification | None = None
     history: History = field(default_factory=History)

@@ -89,7 +89,7 @@ class GraphSplit(Split):
             for cell, at in np.ndenumerate(mapping.output):
                 ends = (float(found.low[cell]), float(found.high[cell]))
                 y = variables[at]
-                carrier = predictor.carrier(
+                carrier = predictor.output_or_logit(
                     self._model, y, self.instance.milp, int(at), ends, MARGIN
                 )
                 if carrier is y:

@@ -136,7 +136,7 @@ class NNSubproblem:
         inputs = u * self.input_unit
         point = self._leaf(inputs)
         with torch.enable_grad():
-            raws = split.raws(point)
+            raws = split.raw_outputs(point)
         raw = flat(raws)
         y, derivative = split.surrogate_and_derivative(raw)
         gradient = self._coupling_gradient(u)
@@ -148,7 +148,7 @@ class NNSubproblem:
             gradient += (split.rows_u.T @ torch.from_numpy(force)).numpy() * self.input_unit
         gradient += vjp(raws, point, gradient_y * derivative).numpy().ravel() * self.input_unit
         if not math.isfinite(raw.sum() + gradient.sum()):
-            split.instance.blame(split.points(inputs))
+            split.instance.raise_not_finite(split.points(inputs))
         return FirstOrder(y, h, gradient)
 
     def _leaf(self, inputs: np.ndarray) -> torch.Tensor:

@@ -278,7 +278,7 @@ class PaperSplit(Split):
             y = self.outputs(u)
             value = self.rows_u @ u + self.rows_y @ y
             values.append(value.detach())
-            constraint_gradients.append(vjp([value.sum()], u, keep=True))
+            constraint_gradients.append(vjp([value.sum()], u, keep_graph=True))
             of_networks = vjp([torch.from_numpy(self.cost_of_outputs) @ y], u)
             cost_gradients.append(of_networks + torch.tensor(self.cost[self.inputs]))
         spread = torch.stack(values).std(dim=0).pow(2).mean().sqrt().item()

@@ -220,8 +220,8 @@ class DualDecomposition(Method):
         gain = potential_gain(split, mip, incumbent, run.deadline) if split.couples_outputs else 0.0
         return ADMMState(
             split=split,
-            mip=mip,
-            nn=(self.nn_block or PGD()).fresh(),
+            mip_block=mip,
+            nn_block=(self.nn_block or PGD()).fresh(),
             penalty=penalty,
             incumbent=incumbent,
             u=split.start,
@@ -276,15 +276,15 @@ class DualDecomposition(Method):
         before = copy.copy(state)
         rho = state.split.weights(state.rho)
         # x-step: the MIP block
-        block = state.mip.solve(state.lam, state.copies, rho, state.deadline)
+        block = state.mip_block.solve(state.lam, state.copies, rho, state.deadline)
         if block.values is None:
             state.stopped = block.status
             return state
         state.x = block.values
         mip_ended = now()
         # u-step: the NN block
-        state.sub = NNSubproblem(state.split, state.w, state.lam, state.rho, state.deadline)
-        state.u = state.nn.step(state.sub, state.u)
+        state.subproblem = NNSubproblem(state.split, state.w, state.lam, state.rho, state.deadline)
+        state.u = state.nn_block.step(state.subproblem, state.u)
         state.copies = state.split.copies(state.u)
         times = IterationTimes(began, mip_ended, now(), block.seconds)
         # multiplier, with the penalty of both steps
@@ -404,7 +404,7 @@ class DualDecomposition(Method):
         of an iteration.
         """
         state = next((state for state in reversed(states) if state.improved), states[-1])
-        state.incumbent.settle()
+        state.incumbent.confirm_on_cpu()
         last = state.last
         return Solution(
             status=self._status(state, states[-1].stopped, cut_short),
@@ -434,12 +434,12 @@ class DualDecomposition(Method):
         details: dict[str, Any] = {
             "split": state.split.name,
             "incumbents": state.incumbent.found,
-            **state.nn.remarks(),
+            **state.nn_block.remarks(),
         }
         if n_runs > 1:
             details["runs"] = n_runs
         if interrupted:
             details["interrupted"] = True
-        if state.incumbent.seen:
-            details["points"] = len(state.incumbent.seen)
+        if state.incumbent.completed:
+            details["points"] = len(state.incumbent.completed)
         return details

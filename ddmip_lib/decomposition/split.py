@@ -192,7 +192,7 @@ class Split:
 
     # the NN block
 
-    def raws(self, u: torch.Tensor) -> list[torch.Tensor]:
+    def raw_outputs(self, u: torch.Tensor) -> list[torch.Tensor]:
         """Return the raw prediction of each network at u."""
         return [net(gather(u)) for net, gather in zip(self.nets, self.gathers, strict=True)]
 
@@ -228,9 +228,9 @@ class Split:
         ProblemError
             If a prediction is NaN or infinite.
         """
-        raw = torch.cat([raw.reshape(-1) for raw in self.raws(u)])
+        raw = torch.cat([raw.reshape(-1) for raw in self.raw_outputs(u)])
         if not math.isfinite(raw.detach().sum()):  # before a sigmoid maps infinity to a number
-            self.instance.blame(self.points(u.detach().numpy()))
+            self.instance.raise_not_finite(self.points(u.detach().numpy()))
         return self.surrogate(raw)
 
     def constraint_values(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -66,7 +66,7 @@ class Restarts:
         """
         elastic = self.elastic
         radius = RESTORATION_RADIUS
-        price = SLACK_PENALTY * elastic.worth
+        price = SLACK_PENALTY * elastic.objective_unit
         point = elastic.complete(values, price, self.run.seconds_left)
         for _ in range(MAX_RESTORATION_STEPS):
             if point is None or self.run.seconds_left <= 0:
@@ -80,5 +80,5 @@ class Restarts:
                 radius = min(1.0, 2 * radius)
             else:
                 radius *= RADIUS_REDUCTION
-            if point.off <= MAX_OUTPUT_SLACK:
+            if point.infeasibility <= MAX_OUTPUT_SLACK:
                 self.incumbent.consider(point.values)

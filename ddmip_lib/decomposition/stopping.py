@@ -58,11 +58,11 @@ class Stopping:
 
         Without this test an NN block that makes no progress would count as converged.
         """
-        assert run.sub is not None
-        if run.nn.holds_rows:  # the gradient below lacks the multipliers of these constraints
+        assert run.subproblem is not None
+        if run.nn_block.holds_rows:  # the gradient below lacks the multipliers of these constraints
             return True
-        u = run.u / run.sub.input_unit
-        ahead = run.sub.project(u - run.sub.gradient(u) / run.rho.inputs)
+        u = run.u / run.subproblem.input_unit
+        ahead = run.subproblem.project(u - run.subproblem.gradient(u) / run.rho.inputs)
         return float(np.abs(ahead - u).max()) < STATIONARITY_FACTOR * self.primal_tolerance
 
     def repeats(self, run: ADMMState, residual: float) -> bool:

@@ -48,17 +48,17 @@ class TrialPoint(NamedTuple):
 
     values: np.ndarray
     cost: float
-    off: float
+    infeasibility: float
 
     def merit(self, price: float) -> float:
         """Return the l1 merit function: cost plus penalty times infeasibility.
 
         Examples
         --------
-        >>> TrialPoint(np.zeros(2), cost=1.0, off=0.5).merit(price=10.0)
+        >>> TrialPoint(np.zeros(2), cost=1.0, infeasibility=0.5).merit(price=10.0)
         6.0
         """
-        return self.cost + price * self.off
+        return self.cost + price * self.infeasibility
 
 
 Term = tuple[np.ndarray, np.ndarray, np.ndarray | float]
@@ -148,17 +148,17 @@ class ElasticModel:
         self.cost = s.sign * s.cost
         self.lower = s.lower.copy()
         self.upper = s.upper.copy()
-        self.rows = Constraints.of(s.rows, s.row_lower, s.row_upper)
+        self.constraints = Constraints.of(s.rows, s.row_lower, s.row_upper)
         self.inputs = instance.free_inputs
         self.range = s.upper[self.inputs] - s.lower[self.inputs]
-        self.whole = s.integer[self.inputs]
-        self.binary = self.whole & (self.range == 1)
+        self.integer = s.integer[self.inputs]
+        self.binary = self.integer & (self.range == 1)
         self.outputs = instance.outputs
         counts = [mapping.output.size for mapping in instance.maps]
         self.classes = np.repeat([p.gives_class for p in instance.predictors], counts)
-        self.size = self._sizes()
-        self.output_units = np.where(self.classes, 1.0, self.size)
-        self.worth = self._objective_unit()
+        self.units = self._sizes()
+        self.output_units = np.where(self.classes, 1.0, self.units)
+        self.objective_unit = self._objective_unit()
 
     def _sizes(self) -> np.ndarray:
         """Return by how much each network value changes between some points of the box, never 0."""
@@ -175,7 +175,7 @@ class ElasticModel:
         return np.where(spread > MIN_RELATIVE_SPREAD * largest, spread, constant)
 
     def _raw_values(self, values: np.ndarray) -> np.ndarray:
-        raws = self.instance.raws(self.instance.rounded(values))
+        raws = self.instance.raw_outputs(self.instance.rounded(values))
         return np.concatenate([raw.ravel() for raw in raws])
 
     def _objective_unit(self) -> float:
@@ -186,7 +186,7 @@ class ElasticModel:
         largest = float((np.abs(s.cost) * span).max(initial=0.0))
         return largest if largest > 0 else 1.0
 
-    def costing(self, cost: np.ndarray) -> Self:
+    def with_cost(self, cost: np.ndarray) -> Self:
         """Return the same model with another cost vector, to be minimised."""
         other = copy(self)
         other.cost = cost
@@ -209,7 +209,7 @@ class ElasticModel:
         """
         at = self.inputs
         width = radius * self.range
-        width = np.where(self.whole, np.maximum(1.0, np.round(width)), width)
+        width = np.where(self.integer, np.maximum(1.0, np.round(width)), width)
         lower = self.lower.copy()
         upper = self.upper.copy()
         lower[at] = np.maximum(lower[at], point[at] - width)
@@ -277,7 +277,7 @@ class ElasticModel:
         return self._trial_point([tied], bounds, price, seconds)
 
     def _predictions(self, values: np.ndarray) -> np.ndarray:
-        raws = zip(self.instance.predictors, self.instance.raws(values), strict=True)
+        raws = zip(self.instance.predictors, self.instance.raw_outputs(values), strict=True)
         return np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
 
     def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
@@ -296,7 +296,7 @@ class ElasticModel:
             A point of the user's constraints; None if the solver finds none.
         """
         n = self.milp.n_variables
-        parts = [self.rows, self._distance(self.inputs, target, n)]
+        parts = [self.constraints, self._distance(self.inputs, target, n)]
         cost = np.concatenate([np.zeros(n), 1.0 / self.range])
         return self._solve(cost, parts, (self.lower, self.upper), seconds)
 
@@ -323,7 +323,7 @@ class ElasticModel:
         """
         first = self.milp.n_variables + 2 * len(self.outputs)
         distance = self._distance(self.inputs, target, first)
-        parts = [self.rows, *self._linearisation(tangent, bounds), distance]
+        parts = [self.constraints, *self._linearisation(tangent, bounds), distance]
         slack = np.full(2 * len(self.outputs), LINEARISATION_PENALTY)
         cost = np.concatenate([np.zeros(self.milp.n_variables), slack, 1.0 / self.range])
         return self._solve(cost, parts, bounds, seconds)
@@ -348,7 +348,7 @@ class ElasticModel:
             Values of all variables and binaries; None if the solver finds none.
         """
         s = self.milp
-        parts = [self.rows, *parts]
+        parts = [self.constraints, *parts]
         program = self._program(s.sign * s.cost, parts, (s.lower, s.upper), binary=True)
         return self._run_solver(program, seconds, start).point
 
@@ -358,14 +358,14 @@ class ElasticModel:
 
     def _regression(self, tangent: Tangent) -> Constraints:
         regression = np.flatnonzero(~self.classes)
-        jacobian = tangent.slopes[regression].tocoo()
-        offset = tangent.rest[regression]
+        jacobian = tangent.jacobian[regression].tocoo()
+        offset = tangent.offset[regression]
         return Constraints.terms(
             offset,
             offset,
             (jacobian.row, jacobian.col, -jacobian.data),
             (np.arange(len(regression)), self.outputs[regression], 1.0),
-            *self._slack(regression, self.size[regression]),
+            *self._slack(regression, self.units[regression]),
         )
 
     def _slack(self, outputs: np.ndarray, unit: np.ndarray) -> tuple[Term, Term]:
@@ -378,13 +378,13 @@ class ElasticModel:
     def _classification(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
         """Big-M constraints that tie a class to the sign of its logit, up to slack."""
         classes = np.flatnonzero(self.classes)
-        offset = tangent.rest[classes]
-        lowest, highest = _range_of_linearisation(tangent.slopes[classes], offset, bounds)
-        margin = LOGIT_STEP_MARGIN * self.size[classes]
+        offset = tangent.offset[classes]
+        lowest, highest = _range_of_linearisation(tangent.jacobian[classes], offset, bounds)
+        margin = LOGIT_STEP_MARGIN * self.units[classes]
         missing = np.full(len(classes), np.inf)
         big_m_on = np.maximum(0.0, margin - lowest)
         big_m_off = np.maximum(0.0, highest)
-        above, below = self._slack(classes, -self.size[classes])
+        above, below = self._slack(classes, -self.units[classes])
         terms_on = *self._logits(tangent, classes, big_m_on), above
         terms_off = *self._logits(tangent, classes, big_m_off), below
         return [
@@ -396,16 +396,16 @@ class ElasticModel:
         self, tangent: Tangent, classes: np.ndarray, big_m: np.ndarray
     ) -> tuple[Term, Term]:
         """The terms J v - M y of some classes."""
-        jacobian = tangent.slopes[classes].tocoo()
+        jacobian = tangent.jacobian[classes].tocoo()
         switches = np.arange(len(classes)), self.outputs[classes], -big_m
         return (jacobian.row, jacobian.col, jacobian.data), switches
 
     def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Constraints]:
         """Limit the sum of the unit moves of integer inputs in proportion to the radius."""
-        if not self.whole.any():
+        if not self.integer.any():
             return []
-        most_moves = max(2.0, 2.0 * float((radius * self.whole).sum()))
-        general = self.inputs[self.whole & ~self.binary]
+        most_moves = max(2.0, 2.0 * float((radius * self.integer).sum()))
+        general = self.inputs[self.integer & ~self.binary]
         first = self.milp.n_variables + 2 * len(self.outputs)
         switch = self.inputs[self.binary]
         direction = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
@@ -439,7 +439,7 @@ class ElasticModel:
         n = self.milp.n_variables
         n_slacks = 2 * len(self.outputs)
         cost = np.concatenate([self.cost, np.full(n_slacks, price)])
-        program = self._program(cost, [self.rows, *parts], bounds)
+        program = self._program(cost, [self.constraints, *parts], bounds)
         found = self._run_solver(program, seconds).point
         if found is None:
             return None

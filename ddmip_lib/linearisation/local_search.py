@@ -53,7 +53,7 @@ class UnitMoves:
     def __init__(self, elastic: ElasticModel, rng: np.random.Generator) -> None:
         self.elastic = elastic
         self.rng = rng
-        self.variables = elastic.inputs[elastic.whole]
+        self.variables = elastic.inputs[elastic.integer]
         s = elastic.milp
         coefficients = abs(s.rows).tocsr()
         free = s.lower < s.upper
@@ -84,7 +84,7 @@ class UnitMoves:
         if not len(neighbours):
             return None
         merits = self._estimated_merits(neighbours, price)
-        decrease = MIN_RELATIVE_IMPROVEMENT * max(self.elastic.worth, abs(point.cost))
+        decrease = MIN_RELATIVE_IMPROVEMENT * max(self.elastic.objective_unit, abs(point.cost))
         threshold = point.merit(price) - decrease
         for k in np.argsort(merits, kind="stable")[:MAX_COMPLETED_NEIGHBOURS]:
             if not np.isfinite(merits[k]):

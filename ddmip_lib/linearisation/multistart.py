@@ -144,7 +144,7 @@ class GradientMultistart:
             x = torch.from_numpy(inputs).flatten(0, 1).requires_grad_()
             raw = predictor.net(x).view(len(values), -1)
             part = slice(first, first + mapping.output.size)
-            soft = torch.sigmoid(raw / torch.tensor(elastic.size[part]))
+            soft = torch.sigmoid(raw / torch.tensor(elastic.units[part]))
             outputs = torch.where(torch.tensor(elastic.classes[part]), soft, raw)
             values[:, mapping.output.ravel()] = outputs.detach().numpy()
             evaluated.append(_Evaluated(mapping, x, outputs))

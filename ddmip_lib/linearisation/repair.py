@@ -25,7 +25,7 @@ class _StartRepair:
         values = instance.assignment(start, rest=0.0)
         self.incumbent = incumbent
         self.deadline = deadline
-        self.elastic = ElasticModel(incumbent.there)
+        self.elastic = ElasticModel(incumbent.screening_instance)
         self.graphs = exact_graphs(instance)
         self.target = instance.rounded(np.clip(values, s.lower, s.upper))
 

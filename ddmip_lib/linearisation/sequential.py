@@ -183,8 +183,8 @@ class MultistartState:
         self.settings = settings
         self.run = run
         self.incumbent = incumbent
-        self.elastic = ElasticModel(incumbent.there, run.seed)
-        self.penalty = INITIAL_PENALTY * self.elastic.worth
+        self.elastic = ElasticModel(incumbent.screening_instance, run.seed)
+        self.penalty = INITIAL_PENALTY * self.elastic.objective_unit
         self.rng = np.random.default_rng(run.seed)
         self.crossover = Crossover(self.elastic)
         self.moves = UnitMoves(self.elastic, self.rng)
@@ -246,7 +246,7 @@ class MultistartState:
         instance = self.run.instance
         units = self.incumbent.units
         relaxed = relaxed_program(instance, units, *relax_bounds(instance, units))
-        proved = prove(relaxed, deadline=self.run.deadline, most_nodes=EXACT_MODEL_NODES)
+        proved = prove(relaxed, deadline=self.run.deadline, max_nodes=EXACT_MODEL_NODES)
         return proved.bound == np.inf
 
     def iterate(self) -> None:
@@ -343,7 +343,7 @@ class MultistartState:
         return point
 
     def _submit(self, point: TrialPoint) -> None:
-        if point.off <= MAX_OUTPUT_SLACK:
+        if point.infeasibility <= MAX_OUTPUT_SLACK:
             self.incumbent.consider(point.values)
             self.crossover.add(point.values)
 
@@ -364,7 +364,7 @@ class MultistartState:
             if self.stopped or self.run.seconds_left <= 0:
                 return
             point = self._descend_and_move(point, price)
-            if point.off <= MAX_OUTPUT_SLACK:
+            if point.infeasibility <= MAX_OUTPUT_SLACK:
                 return
             if self.incumbent.objective is None:
                 # it may be the nearest one to feasibility, which the report shows
@@ -407,7 +407,7 @@ class MultistartState:
             if goal is None:
                 break
             predicted = point.merit(price) - goal.merit(price)
-            if predicted <= MIN_PREDICTED_DECREASE * max(elastic.worth, abs(point.cost)):
+            if predicted <= MIN_PREDICTED_DECREASE * max(elastic.objective_unit, abs(point.cost)):
                 break
             new = self.complete(goal.values, price)
             self.stopped = self.run.notify()
@@ -445,7 +445,7 @@ class MultistartState:
             return False
         s = self.elastic.milp
         best = s.sign * (self.incumbent.objective - s.offset)
-        return merit > best + ABANDONED_EXCESS * self.elastic.worth
+        return merit > best + ABANDONED_EXCESS * self.elastic.objective_unit
 
     def recombine(self) -> bool:
         """Combine the pairs evaluated for each sample.
@@ -480,14 +480,14 @@ class MultistartState:
         if result.point is not None:
             self.complete(result.point, self.penalty)
         improved = self._improved_on(before)
-        if improved or result.closed:
+        if improved or result.solved_to_gap:
             self.exact_cost_factor = MIN_EXACT_COST_FACTOR
         else:
             raised = min(MAX_EXACT_COST_FACTOR, EXACT_COST_GROWTH * self.exact_cost_factor)
             self.exact_cost_factor = raised
         if improved:
             self.explored_radius = 0.0
-        elif result.closed:
+        elif result.solved_to_gap:
             self.explored_radius = max(self.explored_radius, radius)
             self.box_radius = min(1.0, 2 * radius)
         elif result is TOO_LARGE and radius <= MIN_BOX_RADIUS:

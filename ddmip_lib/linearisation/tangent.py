@@ -26,9 +26,9 @@ class Tangent(NamedTuple):
         The constant term $f(v) - Jv$.
     """
 
-    said: np.ndarray
-    slopes: sp.csr_matrix
-    rest: np.ndarray
+    values: np.ndarray
+    jacobian: sp.csr_matrix
+    offset: np.ndarray
 
 
 @torch.enable_grad()
@@ -61,12 +61,12 @@ def linearise(instance: Instance, values: np.ndarray) -> Tangent:
         inputs = torch.tensor(mapping.at(values), requires_grad=True)
         raw = predictor.net(inputs)
         if not bool(torch.isfinite(raw).all()):
-            instance.blame(instance.inputs(values))
+            instance.raise_not_finite(instance.inputs(values))
         outputs.append(raw.detach().numpy().ravel())
         jacobians.append(_jacobian(raw, inputs, mapping, len(values)))
     jacobian = sp.vstack(jacobians, format="csr")
     if not np.isfinite(jacobian.data).all():
-        instance.blame(instance.inputs(values))
+        instance.raise_not_finite(instance.inputs(values))
     predicted = np.concatenate(outputs)
     return Tangent(predicted, jacobian, predicted - jacobian @ values)
 
@@ -79,7 +79,7 @@ def _jacobian(
     sample, column = np.nonzero(mapping.index >= 0)
     derivatives = []
     for k in range(n_outputs):
-        gradient = vjp([raw[:, k]], inputs, np.ones(n_samples), keep=k + 1 < n_outputs)
+        gradient = vjp([raw[:, k]], inputs, np.ones(n_samples), keep_graph=k + 1 < n_outputs)
         derivatives.append(gradient.numpy()[sample, column])
     row = np.concatenate([sample * n_outputs + k for k in range(n_outputs)])
     place = row, np.tile(mapping.index[sample, column], n_outputs)

@@ -130,7 +130,7 @@ def infeasible_solution(run: Run) -> Solution | None:
     if run.time_limit <= 0 or not infeasible_by_ranges(run.instance):
         return None
     incumbent = run.incumbent()
-    if incumbent.nearest.kept is None:
+    if incumbent.nearest.point is None:
         milp = run.instance.milp
         finite = np.clip(0.0, milp.lower, milp.upper)
         low = np.where(np.isfinite(milp.lower), milp.lower, finite)

@@ -90,7 +90,7 @@ class AssignmentList:
     >>> _ = m.addCons(z.sum() == 1)
     >>> _ = m.addCons(x == 2 * z[0] + 3 * z[1])
     >>> listing = AssignmentList(read_model(m))
-    >>> deciding = listing.deciders(np.array([3]))
+    >>> deciding = listing.determining_variables(np.array([3]))
     >>> deciding.at, listing.combinations(np.arange(3), most=8)
     (array([0, 1]), array([[0., 0., 1.],
            [0., 1., 0.],
@@ -173,7 +173,7 @@ class AssignmentList:
             _sums_of_later(maximum),
         )
 
-    def deciders(self, inputs: np.ndarray) -> DeterminingVariables | None:
+    def determining_variables(self, inputs: np.ndarray) -> DeterminingVariables | None:
         """Return the integer variables that determine these network inputs.
 
         Parameters

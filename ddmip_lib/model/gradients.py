@@ -39,7 +39,7 @@ def vjp(
     outputs: list[torch.Tensor],
     u: torch.Tensor,
     weights: np.ndarray | None = None,
-    keep: bool = False,
+    keep_graph: bool = False,
 ) -> torch.Tensor:
     r"""Compute the gradient of $w^\top f(u)$ with respect to $u$.
 
@@ -80,7 +80,7 @@ def vjp(
     try:
         # what torch.autograd.grad calls, whose first call imports SymPy, which takes seconds
         return _engine_run_backward(
-            tuple(outputs), tuple(directions), keep, False, (u,), False, accumulate_grad=False
+            tuple(outputs), tuple(directions), keep_graph, False, (u,), False, accumulate_grad=False
         )[0]
     except RuntimeError as error:
         raise ProblemError(

@@ -73,14 +73,14 @@ class Incumbent:
         self._verifier = Verifier(instance)
         self._screen = self._verifier
         if screen_on is not None:
-            self._screen = Verifier(instance.elsewhere(screen_on))
+            self._screen = Verifier(instance.on_device(screen_on))
         self._screened: list[tuple[np.ndarray, Verification]] = []
         self.check: Verification | None = None
         self.values: np.ndarray | None = None
         self.nearest = Nearest(self._verifier)
         self.found: list[tuple[float, float]] = []
         self.start = ""
-        self.seen: dict[bytes, Verification] = {}
+        self.completed: dict[bytes, Verification] = {}
 
     @property
     def objective(self) -> float | None:
@@ -88,7 +88,7 @@ class Incumbent:
         return None if self.check is None else self.check.objective
 
     @property
-    def there(self) -> Instance:
+    def screening_instance(self) -> Instance:
         """The problem with its networks on the device that screens points."""
         return self._screen.instance
 
@@ -137,7 +137,7 @@ class Incumbent:
         self.check = check
         self.values = values
 
-    def settle(self) -> None:
+    def confirm_on_cpu(self) -> None:
         """Verify on the CPU what another device screened: the last point first, until one holds."""
         if not self._screened:
             return
@@ -182,10 +182,10 @@ class Incumbent:
         """
         inputs = self.instance.inputs(self.instance.rounded(values))
         key = blake2b(b"".join(x.tobytes() for x in inputs), digest_size=16).digest()
-        if key not in self.seen:
+        if key not in self.completed:
             completed = self.completer.complete(inputs, seconds)
-            self.seen[key] = self.consider(values if completed is None else completed)
-        return self.seen[key]
+            self.completed[key] = self.consider(values if completed is None else completed)
+        return self.completed[key]
 
     def consider_start(
         self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None
@@ -208,7 +208,7 @@ class Incumbent:
 
     def point(self) -> dict[str, Any]:
         """Return the fields of a `Solution` that describe the incumbent or the nearest point."""
-        self.settle()
+        self.confirm_on_cpu()
         fields: dict[str, Any] = {"variables": self.instance.variables}
         if self.start:
             fields["start"] = self.start

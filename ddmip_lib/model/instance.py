@@ -89,7 +89,7 @@ class Instance:
         self._evaluated_inputs: list[np.ndarray] = []
         self._raws: list[np.ndarray] = []
 
-    def elsewhere(self, device: torch.device) -> Self:
+    def on_device(self, device: torch.device) -> Self:
         """Return the same instance with its networks on another device, in double precision."""
         other = copy.copy(self)
         other.predictors = []
@@ -176,12 +176,12 @@ class Instance:
     def with_outputs(self, values: np.ndarray) -> np.ndarray:
         """Return the assignment with integers rounded and outputs replaced by the networks'."""
         values = self.rounded(values)
-        raws = self.raws(values)
+        raws = self.raw_outputs(values)
         for predictor, mapping, raw in zip(self.predictors, self.maps, raws, strict=True):
             values[mapping.output] = predictor.outputs_of(raw)
         return values
 
-    def blame(self, inputs: list[np.ndarray]) -> NoReturn:
+    def raise_not_finite(self, inputs: list[np.ndarray]) -> NoReturn:
         """Raise an error that names the network, layer and sample with a value that is not finite.
 
         Parameters
@@ -204,7 +204,7 @@ class Instance:
             f"{reason}: tighten the bounds of the inputs, or use a network that is finite there."
         )
 
-    def raws(self, values: np.ndarray) -> list[np.ndarray]:
+    def raw_outputs(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the predictions or logits of each network at a full assignment.
 
         Those of the last inputs are kept: the outputs of a point are computed, then verified.

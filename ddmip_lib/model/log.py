@@ -28,11 +28,11 @@ class LogEntry:
     objective: float | None
     bound: float | None
     seconds: float
-    why: str
+    reason: str
 
     def __str__(self) -> str:
         row = f"{self.method:<20}{self.status:<18}{shown(self.objective):>11}"
-        return f"{row}{shown(self.bound):>11}{self.seconds:9.2f}\n  {self.why}"
+        return f"{row}{shown(self.bound):>11}{self.seconds:9.2f}\n  {self.reason}"
 
 
 class Log(list[LogEntry]):

@@ -104,7 +104,7 @@ class Predictor:
             )
         return raw
 
-    def alone(self) -> Predictor:
+    def without_variables(self) -> Predictor:
         """Return a copy without the variables of the model, for another process.
 
         Returns
@@ -180,7 +180,7 @@ class Predictor:
         """
         return Mistakes(error=float((np.abs(given - raw) / np.maximum(sizes, np.abs(raw))).max()))
 
-    def carrier(
+    def output_or_logit(
         self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float
     ) -> Any:
         r"""Return the variable of a model that must equal the value of the network.
@@ -259,7 +259,7 @@ class Classification(Predictor):
         above = max(ends[1], margin)
         logit = model.addVar(lb=below, ub=above)
         model.addCons(logit >= below + (margin - below) * y)
-        if not milp.larger_helps(at):
+        if not milp.is_monotone(at):
             model.addCons(logit <= above * y)
         return logit
 

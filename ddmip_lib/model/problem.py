@@ -181,7 +181,7 @@ class NeuralMIP:
         self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
         self.start_failed = False
 
-    def twin(self) -> "NeuralMIP":
+    def with_own_start(self) -> "NeuralMIP":
         """Return the same problem, with the same model and networks, for another start.
 
         Returns

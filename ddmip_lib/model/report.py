@@ -90,7 +90,7 @@ class Nearest:
     def __init__(self, verifier: Verifier) -> None:
         self.verifier = verifier
         self.distance = np.inf
-        self.kept: tuple[np.ndarray, Verification] | None = None
+        self.point: tuple[np.ndarray, Verification] | None = None
 
     def consider(self, values: np.ndarray, check: Verification) -> None:
         """Keep a point if it is less infeasible than the one before.
@@ -106,15 +106,15 @@ class Nearest:
         if np.isfinite(values).all():
             _, relative = violations_by_tolerance(self.verifier, values)
             distance = relative.max()
-        if self.kept is None or distance < self.distance:
-            self.kept = (values.copy(), check)
+        if self.point is None or distance < self.distance:
+            self.point = (values.copy(), check)
             self.distance = distance
 
     def report(self) -> Report | None:
         """Return the point and its violations, None if no point was evaluated."""
-        if self.kept is None:
+        if self.point is None:
             return None
-        values, check = self.kept
+        values, check = self.point
         found = []
         if np.isfinite(values).all():
             found = violations(self.verifier, values, check.tolerance)

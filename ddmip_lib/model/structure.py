@@ -1,4 +1,4 @@
-r"""Blocks of a model, that is, what it decomposes into without a few linking constraints.
+r"""Blocks of a model, that is, what it decomposes into without a few coupling constraints.
 
 All variables of one sample of a network, its inputs and its outputs, belong together, and so do
 those of samples with a common variable: a *cell*. A constraint whose network variables are of one
@@ -10,7 +10,7 @@ $$\min_v \sum_b c_b^\top v_b + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_b L
 + L_0 v_0 \le u, \qquad
 v_b \in \text{block } b.$$
 
-The $k$ with the most blocks for each linking constraint is chosen. The variables $v_0$ of no block
+The $k$ with the most blocks for each coupling constraint is chosen. The variables $v_0$ of no block
 are those of the master problem.
 """
 
@@ -44,7 +44,7 @@ class Structure:
     master
         Number of variables that occur in a constraint or the objective and belong to no block.
     names
-        Names of the linking constraints.
+        Names of the coupling constraints.
     obstacle
         Why the model does not decompose; empty if it does.
 
@@ -58,7 +58,7 @@ class Structure:
     """
 
     block: np.ndarray
-    linking: np.ndarray
+    coupling: np.ndarray
     n: int
     master: int
     names: tuple[str, ...]
@@ -98,7 +98,7 @@ class Structure:
             examples = f" ({self.names[0]}, ...)"
         return (
             f"Structure: {counted(self.n, 'block')} of {size} variables,"
-            f" {counted(len(self.names), 'linking constraint')}{examples},"
+            f" {counted(len(self.names), 'coupling constraint')}{examples},"
             f" {counted(self.master, 'master variable')}"
         )
 
@@ -132,7 +132,7 @@ def find_structure(instance: Instance) -> Structure:
 
 
 def _score(structure: Structure) -> float:
-    """Number of blocks for each linking constraint."""
+    """Number of blocks for each coupling constraint."""
     return structure.n / (1 + len(structure.names))
 
 

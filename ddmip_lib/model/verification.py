@@ -160,7 +160,7 @@ class Verifier:
         """
         self._require_values(values)
         rounded = self.instance.rounded(values)
-        raws = self.instance.raws(rounded)
+        raws = self.instance.raw_outputs(rounded)
         undefined = self._undefined(rounded, raws)
         if undefined:
             return Verification.impossible(undefined, tolerance)

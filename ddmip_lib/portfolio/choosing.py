@@ -57,7 +57,7 @@ class PlannedMethod:
 
     solver: ReportsPoints
     fraction: float
-    why: str
+    reason: str
     later_fraction: float = LATER_TIME_FRACTION
     repeat_while_improving: bool = False
 

@@ -157,7 +157,7 @@ class Portfolio:
         self.incumbent = incumbent
         self.client = client
         self.log = run.details["log"] = Log()
-        self.problem = run.problem.twin()
+        self.problem = run.problem.with_own_start()
         self.problem.start_failed = incumbent.values is None
         self.bound = -np.inf
         self.proof: Proof | None = None
@@ -226,7 +226,7 @@ class Portfolio:
             return False
         before = self.incumbent.objective
         seconds = min(seconds, self.run.seconds_left)
-        self.take(planned.solver, seconds, planned.why, self.run.seed + number)
+        self.take(planned.solver, seconds, planned.reason, self.run.seed + number)
         return self.incumbent.objective != before
 
     def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:

@@ -52,12 +52,12 @@ class MasterSolution:
 
     value: float
     prices: np.ndarray
-    earned: np.ndarray
-    shares: np.ndarray
+    convexity_duals: np.ndarray
+    weights: np.ndarray
     lacking: float
 
     @property
-    def counts(self) -> float:
+    def phase_factor(self) -> float:
         """Factor of values in reduced costs: 0 as long as resources are missing, else 1."""
         return 1.0 if self.lacking <= MISSING_TOLERANCE else 0.0
 
@@ -157,8 +157,10 @@ class ColumnPool:
             return self._without_solution(float(np.maximum(-blocks.capacities, 0).sum()))
         solution = self._solve(earlier)
         lacking = float(np.maximum(solution.extra, 0.0).sum())
-        value = float(self.value @ solution.shares)
-        return MasterSolution(value, solution.prices, solution.earned, solution.shares, lacking)
+        value = float(self.value @ solution.weights)
+        return MasterSolution(
+            value, solution.prices, solution.convexity_duals, solution.weights, lacking
+        )
 
     def _without_solution(self, lacking: float) -> MasterSolution:
         prices = np.zeros(len(self.blocks.capacities))
@@ -170,7 +172,7 @@ class ColumnPool:
             blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
         )
         known_prices = None
-        if earlier is not None and earlier.counts:
+        if earlier is not None and earlier.phase_factor:
             known_prices = earlier.prices
         feasible = known_prices is not None or (
             blocks.optional and bool((blocks.capacities >= 0).all())
@@ -187,7 +189,7 @@ class ColumnPool:
 
     def reduced(self, lp: MasterSolution) -> np.ndarray:
         """Return the reduced cost of each column, positive where it would improve the program."""
-        return self.value * lp.counts - self.use @ lp.prices - lp.earned[self.block]
+        return self.value * lp.phase_factor - self.use @ lp.prices - lp.convexity_duals[self.block]
 
     def rounded(self, shares: np.ndarray) -> np.ndarray | None:
         """Select columns greedily, in the order of their weights, as long as they fit.

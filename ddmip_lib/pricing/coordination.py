@@ -225,24 +225,24 @@ class PriceCoordination(Method):
         market
             The state, which is changed.
         seen
-            Prices for this round in place of `market.seen`.
+            Prices for this round in place of `market.next_prices`.
         """
         times = [now()]
         if seen is not None:
-            market.seen = seen
+            market.next_prices = seen
         found = self.search.options(market)
         times.append(now())
         new = _count_new(market, found)
         before = market.lp
         market.pool.add(*found)
         market.lp = market.pool.prices(before)
-        comparable = before is not None and before.counts == market.lp.counts
+        comparable = before is not None and before.phase_factor == market.lp.phase_factor
         smoothing = self.smoothing if new and comparable and seen is None else 0.0
         if len(market.pool):
-            market.seen = smoothing * market.seen + (1 - smoothing) * market.lp.prices
+            market.next_prices = smoothing * market.next_prices + (1 - smoothing) * market.lp.prices
         market.idle = 0 if new else market.idle + 1
         times.append(now())
-        market.offer(market.pool.rounded(market.lp.shares))
+        market.offer(market.pool.rounded(market.lp.weights))
         times.append(now())
         _record_round(market, new, smoothing, times)
 
@@ -253,7 +253,11 @@ def _count_new(market: CoordinationState, found: PricingResult) -> int:
     if lp is None:
         return len(found.at)
     use = market.blocks.use(*found)
-    reduced = found.value * lp.counts - use @ lp.prices - lp.earned[market.blocks.block[found.at]]
+    reduced = (
+        found.value * lp.phase_factor
+        - use @ lp.prices
+        - lp.convexity_duals[market.blocks.block[found.at]]
+    )
     return int((reduced > REDUCED_COST_TOLERANCE * market.scale).sum())
 
 
@@ -267,7 +271,7 @@ def _record_round(
     market.rounds.append(
         Round(
             k=len(market.rounds) + 1,
-            lp_value=market.objective(market.lp.value) if market.lp.counts else np.nan,
+            lp_value=market.objective(market.lp.value) if market.lp.phase_factor else np.nan,
             incumbent=np.nan if objective is None else objective,
             options=len(market.pool),
             new=new,

@@ -1,11 +1,11 @@
 r"""Column generation for blocks of any form: own constraints, integers, several outputs.
 
-At prices $\pi$ of the linking constraints every block minimises
+At prices $\pi$ of the coupling constraints every block minimises
 $c_b^\top v_b - \pi^\top L_b v_b$ by sequential MIP in a trust region: its networks are linearised
 at its point, a small MILP is solved, the true outputs are evaluated and completed to a point, and
 the decrease is tested. All blocks make their steps in one model (`SeparableElasticModel`) and by
 one pass through the networks; the point that each attains is a column (`general_columns`). The best
-choice of columns is refined by the same steps with the linking constraints in place.
+choice of columns is refined by the same steps with the coupling constraints in place.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ class JointElasticModel(ElasticModel):
 
 
 class SeparableElasticModel(JointElasticModel):
-    """The elastic model without linking constraints, whose solution is optimal for every block.
+    """The elastic model without coupling constraints, whose solution is optimal for every block.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class SeparableElasticModel(JointElasticModel):
     def __init__(self, instance: Instance, structure: Structure) -> None:
         super().__init__(instance)
         s = instance.milp
-        own = ~structure.linking
+        own = ~structure.coupling
         self.rows = Constraints.of(s.rows[own], s.row_lower[own], s.row_upper[own])
         master = structure.block < 0
         self.lower[master] = self.upper[master] = np.clip(0.0, s.lower, s.upper)[master]
@@ -191,10 +191,10 @@ class GeneralColumnGeneration:
     def solution(self, run: Run, status: str) -> Solution:
         """Return the solution of a run with this state."""
         details: dict[str, Any] = {"options": len(self.options), "structure": self.structure}
-        if self.prices is not None and self.prices.counts:
+        if self.prices is not None and self.prices.phase_factor:
             s = self.instance.milp
             details["lp_value"] = s.offset + s.sign * self.prices.value
-            details["prices"] = self.prices.linking
+            details["prices"] = self.prices.coupling
         if status == "stopped":
             details["interrupted"] = True
         elif status != "time_limit" and self.incumbent.values is None:
@@ -215,14 +215,14 @@ class GeneralColumnGeneration:
         for _ in range(RANDOM_POINTS_PER_ROUND):
             if self.seconds_left > 0:
                 self._add_columns(self._random_point())
-        self._follow_path(start, self.separable.costing(self._reduced_cost()))
+        self._follow_path(start, self.separable.with_cost(self._reduced_cost()))
         if len(self.options):
             self.prices = self.options.prices()
             self.choose()
         if self.incumbent.values is not None and self.incumbent.objective != before:
             self._follow_path(self.incumbent.values, self.joint)
         elif self.prices is not None:
-            drawn = self.prices.shares * self.draw.random(len(self.options))
+            drawn = self.prices.weights * self.draw.random(len(self.options))
             columns = np.argsort(drawn, kind="stable")
             self._follow_path(self.options.assembled(columns), self.joint)
 
@@ -238,7 +238,10 @@ class GeneralColumnGeneration:
         s = self.instance.milp
         if self.prices is None:
             return s.sign * s.cost
-        return self.prices.counts * s.sign * s.cost - self.options.linking.T @ self.prices.linking
+        return (
+            self.prices.phase_factor * s.sign * s.cost
+            - self.options.coupling.T @ self.prices.coupling
+        )
 
     def _random_point(self) -> np.ndarray:
         """Return a point with uniformly distributed network inputs."""
@@ -261,7 +264,7 @@ class GeneralColumnGeneration:
         point = self.separable.nearest(values, self.step_seconds)
         if point is None:
             return
-        model = self.separable.costing(self._reduced_cost())
+        model = self.separable.with_cost(self._reduced_cost())
         completed = model.complete(point, _output_penalty(model.cost), self.step_seconds)
         if completed is not None:
             self.evaluate(completed.values)
@@ -278,7 +281,7 @@ class GeneralColumnGeneration:
     def choose(self) -> None:
         """Select the best columns; verify the choice, and the best completion of its inputs."""
         prices = self.prices
-        if prices is None or not prices.counts or self.seconds_left <= 0:
+        if prices is None or not prices.phase_factor or self.seconds_left <= 0:
             return
         s = self.instance.milp
         largest = np.inf  # reduced cost of a column of a better choice

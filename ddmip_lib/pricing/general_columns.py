@@ -1,13 +1,13 @@
 r"""The restricted master problem for blocks of any form: its columns, prices, and the best choice.
 
 A column is a point of one block that satisfies its own constraints with the networks' true outputs;
-it costs $c_o$ and uses $L_o$ of the linking constraints. With the master's variables $v_0$
+it costs $c_o$ and uses $L_o$ of the coupling constraints. With the master's variables $v_0$
 
 $$\min \sum_o c_o \delta_o + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_o L_o \delta_o
 + L_0 v_0 \le u, \qquad
 \sum_{o \text{ of } b} \delta_o = 1, \qquad \delta \ge 0,$$
 
-the dual values of the linking constraints are the prices $\pi$, and with $\delta$ binary the
+the dual values of the coupling constraints are the prices $\pi$, and with $\delta$ binary the
 program selects one column of each block.
 """
 
@@ -34,7 +34,7 @@ class GeneralMasterSolution(NamedTuple):
     Attributes
     ----------
     linking
-        Dual values of the linking constraints.
+        Dual values of the coupling constraints.
     blocks
         Dual values of the convexity constraints.
     value
@@ -44,13 +44,13 @@ class GeneralMasterSolution(NamedTuple):
         Weights of the columns.
     """
 
-    linking: np.ndarray
+    coupling: np.ndarray
     blocks: np.ndarray
     value: float
-    shares: np.ndarray
+    weights: np.ndarray
 
     @property
-    def counts(self) -> float:
+    def phase_factor(self) -> float:
         """Factor of costs in reduced costs: 0 as long as no mixture is feasible, else 1."""
         return float(np.isfinite(self.value))
 
@@ -74,7 +74,7 @@ class GeneralColumns:
     cost
         Objective coefficients, (k,).
     use
-        Coefficients in the linking constraints, (k, m).
+        Coefficients in the coupling constraints, (k, m).
     """
 
     def __init__(self, incumbent: Incumbent, structure: Structure) -> None:
@@ -82,18 +82,18 @@ class GeneralColumns:
         self.incumbent = incumbent
         self.structure = structure
         self.milp = s
-        self.linking = s.rows[structure.linking]
+        self.coupling = s.rows[structure.coupling]
         self.master = np.flatnonzero(structure.block < 0)
         own = np.flatnonzero(structure.block >= 0)
         self.member = sp.csr_matrix(
             (np.ones(len(own)), (own, structure.block[own])), shape=(s.n_variables, structure.n)
         )
-        self.row_member = (abs(s.rows[~structure.linking]) @ self.member).astype(bool).tocsr()
+        self.row_member = (abs(s.rows[~structure.coupling]) @ self.member).astype(bool).tocsr()
         self.points: list[np.ndarray] = []
         self.block = np.zeros(0, dtype=int)
         self.point = np.zeros(0, dtype=int)
         self.cost = np.zeros(0)
-        self.use = np.zeros((0, self.linking.shape[0]))
+        self.use = np.zeros((0, self.coupling.shape[0]))
 
     def __len__(self) -> int:
         return len(self.block)
@@ -108,7 +108,7 @@ class GeneralColumns:
         """
         blocks = self._feasible_blocks(values)
         cost = ((self.milp.sign * self.milp.cost * values) @ self.member)[blocks]
-        use = (self.linking @ sp.diags(values) @ self.member).T.toarray()[blocks]
+        use = (self.coupling @ sp.diags(values) @ self.member).T.toarray()[blocks]
         known = np.column_stack([self.block, self.cost, self.use])
         found = np.column_stack([blocks, cost, use])
         key = np.round(np.vstack([known, found]), 9)
@@ -122,7 +122,7 @@ class GeneralColumns:
 
     def _feasible_blocks(self, values: np.ndarray) -> np.ndarray:
         missed, outside = self.incumbent.missed(values)
-        violated = self.row_member.T @ (missed[~self.structure.linking] > TOLERANCE)
+        violated = self.row_member.T @ (missed[~self.structure.coupling] > TOLERANCE)
         violated = violated + self.member.T @ (outside > TOLERANCE)
         return np.flatnonzero(violated == 0)
 
@@ -134,14 +134,14 @@ class GeneralColumns:
         convexity = sp.csr_matrix(
             (ones, (self.block[among], np.arange(len(among)))), shape=(n, len(among))
         )
-        linking = [sp.csr_matrix(self.use[among].T), self.linking[:, self.master]]
+        linking = [sp.csr_matrix(self.use[among].T), self.coupling[:, self.master]]
         rows = sp.block_array([linking, [convexity, None]])
         row_lower, row_upper = s.sides
         return Program(
             np.concatenate([self.cost[among], s.sign * s.cost[self.master]]),
             Rows.of(rows.tocsr()),
-            np.concatenate([row_lower[self.structure.linking], np.ones(n)]),
-            np.concatenate([row_upper[self.structure.linking], np.ones(n)]),
+            np.concatenate([row_lower[self.structure.coupling], np.ones(n)]),
+            np.concatenate([row_upper[self.structure.coupling], np.ones(n)]),
             np.concatenate([0 * ones, s.lower[self.master]]),
             np.concatenate([np.inf * ones, s.upper[self.master]]),
             np.concatenate([ones > 0, s.integer[self.master]]),
@@ -152,7 +152,7 @@ class GeneralColumns:
         program = self._program(np.arange(len(self)))
         matrix = program.rows.matrix(len(program.cost))
         sides = program.row_lower, program.row_upper
-        found = LPSolver().ask(program)
+        found = LPSolver().solve(program)
         value = np.inf
         if (
             found.point is not None
@@ -160,14 +160,16 @@ class GeneralColumns:
         ):
             value = float(program.cost @ found.point)
         else:
-            found = LPSolver().ask(_phase_one(program, matrix))
+            found = LPSolver().solve(_phase_one(program, matrix))
         shares = np.zeros(len(self)) if found.point is None else found.point[: len(self)]
         linking, blocks = np.split(found.multipliers, [self.use.shape[1]])
         return GeneralMasterSolution(linking, blocks, value, shares)
 
     def reduced(self, prices: GeneralMasterSolution) -> np.ndarray:
         """Return the reduced cost of each column, negative where it would improve the program."""
-        return self.cost * prices.counts - self.use @ prices.linking - prices.blocks[self.block]
+        return (
+            self.cost * prices.phase_factor - self.use @ prices.coupling - prices.blocks[self.block]
+        )
 
     def choose(self, among: np.ndarray, seconds: float) -> np.ndarray | None:
         """Select the best columns among candidates by HiGHS.

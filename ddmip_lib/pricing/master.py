@@ -40,8 +40,8 @@ class LPSolution(NamedTuple):
     """
 
     prices: np.ndarray
-    earned: np.ndarray
-    shares: np.ndarray
+    convexity_duals: np.ndarray
+    weights: np.ndarray
     extra: np.ndarray
 
 
@@ -280,7 +280,7 @@ class _Sifting:
         if inside and missed <= SIFTING_RELATIVE_GAP * max(1.0, abs(dual_value)):
             shares = np.zeros(len(master.value))
             shares[fixed] = 1.0
-            shares[columns] = solution.shares
+            shares[columns] = solution.weights
             return LPSolution(prices, dominance.profit, shares, solution.extra)
         self._update(prices, dominance, inside)
         return None

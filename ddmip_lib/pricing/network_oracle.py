@@ -106,7 +106,7 @@ class NetworkOracle(NamedTuple):
     dtype: torch.dtype
 
     def options(self, market: CoordinationState) -> PricingResult:
-        """Return columns for the prices `market.seen`.
+        """Return columns for the prices `market.next_prices`.
 
         In the first round the base points of all rows are among them.
         """
@@ -115,9 +115,9 @@ class NetworkOracle(NamedTuple):
         no_points = np.zeros((0, blocks.base.shape[1]))
         found = [PricingResult(np.zeros(0, int), no_points, np.zeros(0))]
         if not market.shards:
-            market.shards = market.crew.keep(shards(blocks, predictors))
+            market.shards = market.executor.keep(shards(blocks, predictors))
             found += _base_points(blocks, predictors)
-        found += market.crew.each(self.of_shard, market.shards, _requests(market))
+        found += market.executor.each(self.of_shard, market.shards, _requests(market))
         for number, predictor in enumerate(predictors):
             found.append(evaluate_columns(predictor, blocks, *_mixed(market, number)))
             if not predictor.gives_class:
@@ -199,7 +199,7 @@ def rows_of_shards(blocks: Blocks) -> list[np.ndarray]:
 def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
     """Return the shards of a problem, without the variables of its model."""
     return [
-        Shard(predictors[blocks.predictor[at[0]]].alone(), blocks.part(at))
+        Shard(predictors[blocks.predictor[at[0]]].without_variables(), blocks.part(at))
         for at in rows_of_shards(blocks)
     ]
 
@@ -208,8 +208,8 @@ def _requests(market: CoordinationState) -> list[PricingRequest]:
     """Return the request of each shard, with positive costs, since capacities are finite."""
     blocks = market.blocks
     rows = rows_of_shards(blocks)
-    seeds = _seeds(market.draw, len(rows))
-    rates = blocks.mode_rates(market.seen)
+    seeds = _seeds(market.rng, len(rows))
+    rates = blocks.mode_rates(market.next_prices)
     gain = _gains(market)
     points = _best_known(market)
     requests = []
@@ -223,7 +223,7 @@ def _requests(market: CoordinationState) -> list[PricingRequest]:
 def _gains(market: CoordinationState) -> np.ndarray:
     """Return the objective coefficient of one unit of output for each mode."""
     worth = np.array([mode.worth for mode in market.blocks.modes])
-    return worth * market.blocks.mode_gains(market.seen, market.counts)
+    return worth * market.blocks.mode_gains(market.next_prices, market.counts)
 
 
 def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.random.Generator]:
@@ -238,7 +238,7 @@ def _best_known(market: CoordinationState) -> np.ndarray:
     """Return for each row of the table its column of highest profit, or else its base point."""
     pool = market.pool
     points = market.blocks.base.copy()
-    order = np.argsort(pool.value - pool.use @ market.seen, kind="stable")
+    order = np.argsort(pool.value - pool.use @ market.next_prices, kind="stable")
     points[pool.at[order]] = pool.u[order]  # of several columns the last one is kept
     return points
 
@@ -278,7 +278,7 @@ def _mixed(market: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarr
     base = market.blocks.base
     if market.lp is None:
         return np.zeros(0, int), np.zeros((0, base.shape[1]))
-    weight = market.lp.shares
+    weight = market.lp.weights
     fractional = (weight > WEIGHT_TOLERANCE) & (weight < 1 - WEIGHT_TOLERANCE)
     mixed = np.flatnonzero(fractional & (market.blocks.predictor[pool.at] == number))
     at, owner = np.unique(pool.at[mixed], return_inverse=True)

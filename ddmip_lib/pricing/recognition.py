@@ -2,8 +2,8 @@ r"""Blocks read from a model, if the structure that was found has the form of `B
 
 Every setting of the integer variables of a block is a mode. With them fixed, constraints on one
 variable are bounds, and the others must be of two kinds. *Piecewise linear terms*: variables
-$a \ge \sigma (x_j - w_j)$, $a \ge 0$, with nonnegative coefficients in linking constraints; a
-constraint $x_j = w_j + a - b$ defines two, and an input in linking constraints is a term that
+$a \ge \sigma (x_j - w_j)$, $a \ge 0$, with nonnegative coefficients in coupling constraints; a
+constraint $x_j = w_j + a - b$ defines two, and an input in coupling constraints is a term that
 starts at the end of its box of least use. *Capped outputs*: $t \le \alpha f(x)$, $t \le h$, one of
 them with an objective coefficient. Other blocks are left to `general_blocks`.
 """
@@ -159,7 +159,7 @@ def recognise(instance: Instance, structure: Structure) -> Blocks | None:
 class BlockReader:
     """What the blocks of a model share: resources, networks and their output ranges.
 
-    Every finite side of a linking constraint is a resource.
+    Every finite side of a coupling constraint is a resource.
 
     Parameters
     ----------
@@ -180,10 +180,10 @@ class BlockReader:
         self.milp = s
         self.maps = instance.maps
         self.assignments = AssignmentList(s)
-        self.linking = structure.linking
+        self.linking = structure.coupling
         self.row_lower = s.row_lower - s.rows @ constant
         self.row_upper = s.row_upper - s.rows @ constant
-        linking = np.flatnonzero(structure.linking)
+        linking = np.flatnonzero(structure.coupling)
         above = linking[np.isfinite(self.row_upper[linking])]
         below = linking[np.isfinite(self.row_lower[linking])]
         self.use = np.vstack([s.rows[above].toarray(), -s.rows[below].toarray()]).T
@@ -373,7 +373,7 @@ class FixedBlock:
         self.terms.append(PiecewiseTerm(a, x, slope, side / row[x], self.use[a], self.upper[a]))
 
     def _add_input_term(self, x: int) -> np.ndarray:
-        """Add the term of an input in linking constraints; return the use at its start."""
+        """Add the term of an input in coupling constraints; return the use at its start."""
         use = self.use[x]
         if (use >= 0).all():
             self.terms.append(PiecewiseTerm(x, x, 1.0, self.lower[x], use, np.inf))

@@ -235,7 +235,7 @@ def recover_into(
         matrices = [point[number] for point in points]
         _add_columns(market, number, predictors[number], matrices)
     market.lp = market.pool.prices()
-    market.offer(market.pool.rounded(market.lp.shares))
+    market.offer(market.pool.rounded(market.lp.weights))
     market.choose(gap=1e-6, nodes=100, seed=seed)
 
 
@@ -282,7 +282,7 @@ def _cheapest(
     at = at[first]
     u = u[first]
     block = market.blocks.block[at]
-    cost = market.blocks.use(at, u, np.zeros(len(at))) @ market.seen
+    cost = market.blocks.use(at, u, np.zeros(len(at))) @ market.next_prices
     order = np.lexsort((cost, block))
     rank = np.arange(len(order)) - np.searchsorted(block[order], block[order])
     kept = order[rank < MAX_REDUCED_POINTS]
@@ -293,6 +293,6 @@ def _reduced(
     market: CoordinationState, predictor: Predictor, at: np.ndarray, u: np.ndarray
 ) -> np.ndarray:
     """Move points of class 1 towards their base points, up to the boundary of the class."""
-    up, down = market.blocks.rates(market.seen)[:, at]
+    up, down = market.blocks.rates(market.next_prices)[:, at]
     task = PricingProblem.of(market.blocks, at, up, down, np.full(len(at), np.inf))
     return reduce_to_boundary(predictor.net, task, torch.from_numpy(u)).numpy()

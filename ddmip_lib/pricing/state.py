@@ -138,10 +138,10 @@ class CoordinationState:
     blocks: Blocks
     incumbent: Incumbent
     pool: ColumnPool
-    seen: np.ndarray
-    draw: np.random.Generator
+    next_prices: np.ndarray
+    rng: np.random.Generator
     deadline: float
-    crew: Executor = field(default_factory=Executor)
+    executor: Executor = field(default_factory=Executor)
     shards: list[RemotePiece] = field(default_factory=list)
     lp: MasterSolution | None = None
     chosen: np.ndarray | None = None
@@ -179,7 +179,7 @@ class CoordinationState:
     @property
     def counts(self) -> float:
         """Factor of values in reduced costs: 0 as long as the pool has no feasible mixture."""
-        return 1.0 if self.lp is None else self.lp.counts
+        return 1.0 if self.lp is None else self.lp.phase_factor
 
     def objective(self, value: float) -> float:
         """Return the objective of the model for a sum of values."""
@@ -192,7 +192,7 @@ class CoordinationState:
         best = self.incumbent.objective
         if self.lp is None:
             return True
-        if best is None or not self.lp.counts:
+        if best is None or not self.lp.phase_factor:
             return False
         improvement = self.incumbent.instance.milp.sign * (best - self.objective(self.lp.value))
         if self._has_integer_values():
@@ -218,7 +218,7 @@ class CoordinationState:
     def jittered(self) -> np.ndarray:
         """Return the linear program's prices times random factors."""
         assert self.lp is not None
-        return self.lp.prices * np.exp(0.3 * self.draw.standard_normal(len(self.lp.prices)))
+        return self.lp.prices * np.exp(0.3 * self.rng.standard_normal(len(self.lp.prices)))
 
     def offer(self, chosen: np.ndarray | None) -> None:
         """Complete and verify a choice if it would improve the incumbent.
@@ -276,7 +276,7 @@ class CoordinationState:
         """
         finite = not (self.blocks.lower < self.blocks.upper).any()
         for selection in _selections(finite, thorough, nodes):
-            if self.lp is None or not self.lp.counts or self.seconds_left <= 0:
+            if self.lp is None or not self.lp.phase_factor or self.seconds_left <= 0:
                 return
             tolerance = selection.tolerance
             limit = selection.nodes
@@ -326,7 +326,7 @@ class CoordinationState:
         run.history = self.rounds
         del self.rounds.prices[len(self.rounds) :]  # of a round that was interrupted
         details: dict[str, Any] = {"options": len(self.pool)}
-        if self.lp is not None and self.lp.counts:
+        if self.lp is not None and self.lp.phase_factor:
             details["lp_value"] = self.objective(self.lp.value)
             details["prices"] = self.lp.prices
             details["pool"] = self.pool

@@ -175,14 +175,14 @@ class _RangeTightening:
         cost = np.zeros_like(lower)
         cost[index] = side
         program = replace(self.program, cost=cost, constant=0.0, lower=lower, upper=upper)
-        proposal = self.solver.ask(program, self.deadline - now(), self.basis)
+        proposal = self.solver.solve(program, self.deadline - now(), self.basis)
         if proposal.empty:
             return not program.proves_empty(proposal.multipliers, lower, upper)
         self.basis = proposal.basis or self.basis
         if proposal.point is not None:
             self.point_minimum = np.minimum(self.point_minimum, proposal.point)
             self.point_maximum = np.maximum(self.point_maximum, proposal.point)
-        value = side * program.value(proposal.multipliers, lower, upper)
+        value = side * program.lower_bound(proposal.multipliers, lower, upper)
         needed = self._needed(index)
         if side > 0 and value > lower[index] + needed:
             lower[index] = min(value, upper[index])

@@ -63,7 +63,7 @@ def prove(
     cutoff: float = np.inf,
     deadline: float = np.inf,
     on_point: Callable[[np.ndarray], Any] | None = None,
-    most_nodes: float = np.inf,
+    max_nodes: float = np.inf,
     patient: bool = True,
     on_bound: Callable[[float], Any] | None = None,
 ) -> Proved:
@@ -108,7 +108,7 @@ def prove(
     tree = None
     try:
         tree = SearchTree(presolved(program, deadline), began, deadline, cutoff, on_point, on_bound)
-        return tree.prove(most_nodes, patient)
+        return tree.prove(max_nodes, patient)
     except TimeOver:
         pass
     except KeyboardInterrupt:
@@ -281,9 +281,9 @@ class SearchTree:
         if box is None:
             return None
         tight = strengthen_coefficients(self.program, *box).within(*box)
-        proposal = self.solver.ask(tight, self.deadline - now(), basis)
+        proposal = self.solver.solve(tight, self.deadline - now(), basis)
         if not proposal.empty:
-            bound = max(bound, tight.value(proposal.multipliers, *box))
+            bound = max(bound, tight.lower_bound(proposal.multipliers, *box))
             return OpenNode(*box, bound, proposal.point, proposal.basis)
         if tight.proves_empty(proposal.multipliers, *box):
             return None

@@ -67,7 +67,7 @@ class LPSolver:
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
     >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 0)
-    >>> proposal = LPSolver().ask(program)
+    >>> proposal = LPSolver().solve(program)
     >>> proposal.multipliers, proposal.point
     (array([0.5]), array([0. , 0.5]))
     """
@@ -75,7 +75,7 @@ class LPSolver:
     def __init__(self) -> None:
         self.highs: highspy.Highs | None = None
 
-    def ask(
+    def solve(
         self, program: Program, seconds: float = np.inf, basis: highspy.HighsBasis | None = None
     ) -> LPProposal:
         """Solve a linear program.

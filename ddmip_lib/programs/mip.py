@@ -38,7 +38,7 @@ class MIPResult(NamedTuple):
     """
 
     point: np.ndarray | None
-    closed: bool
+    solved_to_gap: bool
     work: float = 0.0
 
 

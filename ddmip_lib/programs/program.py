@@ -80,7 +80,7 @@ class Program:
     --------
     >>> one = np.ones(2)
     >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
-    >>> Program(one, rows, one[:1], one[:1] * np.inf, 0 * one, one, one > 0).whole
+    >>> Program(one, rows, one[:1], one[:1] * np.inf, 0 * one, one, one > 0).has_integer_cost
     True
     """
 
@@ -98,12 +98,12 @@ class Program:
         return replace(self, lower=lower, upper=upper)
 
     @property
-    def whole(self) -> bool:
+    def has_integer_cost(self) -> bool:
         """Whether the cost of every point, without the constant, is an integer."""
         used = self.cost != 0
         return bool(self.integer[used].all() and (self.cost == np.round(self.cost)).all())
 
-    def value(self, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
+    def lower_bound(self, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
         """Return the lower bound of the cost in a box that these multipliers prove.
 
         Parameters
@@ -127,7 +127,7 @@ class Program:
         0.5
         """
         bound = self._dual_value(self.cost, multipliers, lower, upper)
-        if self.whole and np.isfinite(bound):
+        if self.has_integer_cost and np.isfinite(bound):
             bound = float(np.ceil(bound))
         if not self.constant:
             return bound

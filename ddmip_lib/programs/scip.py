@@ -83,7 +83,7 @@ class MILP:
         """Return the objective at a full assignment, in the sense of the user's model."""
         return float(self.cost @ values + self.offset)
 
-    def larger_helps(self, at: int) -> bool:
+    def is_monotone(self, at: int) -> bool:
         """Return whether a larger value of variable `at` never makes a point worse.
 
         The objective and all constraints must be monotone in it, and 1 within its bounds.

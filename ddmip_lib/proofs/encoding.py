@@ -150,7 +150,7 @@ class NetworkEncoder:
         self.integer.append(integer)
         return len(self.lower) - 1
 
-    def row(
+    def add_constraint(
         self,
         at: Sequence[int] | np.ndarray,
         weights: Sequence[float] | np.ndarray,
@@ -161,7 +161,7 @@ class NetworkEncoder:
         self.entries.append((np.asarray(at, dtype=int), np.asarray(weights, dtype=float)))
         self.sides.append((low, high))
 
-    def between(self, at: int, lower: float, upper: float) -> None:
+    def tighten(self, at: int, lower: float, upper: float) -> None:
         """Intersect the bounds of a variable with others."""
         self.lower[at] = max(self.lower[at], lower)
         self.upper[at] = min(self.upper[at], upper)
@@ -188,7 +188,7 @@ class NetworkEncoder:
             start.constant,
         )
 
-    def tie(
+    def tie_output(
         self,
         at: int,
         value: NodeColumns,
@@ -218,17 +218,19 @@ class NetworkEncoder:
         if source < 0:
             low = high = number
         if gives_class:
-            self.between(at, float(low > 0), float(high > 0))
+            self.tighten(at, float(low > 0), float(high > 0))
             if low <= 0 < high:  # o >= margin y + low (1 - y), o <= high y
-                self.row([source, at], [1.0, low - margin], low, np.inf)
-                self.row([source, at], [1.0, -high], -np.inf, 0.0)
+                self.add_constraint([source, at], [1.0, low - margin], low, np.inf)
+                self.add_constraint([source, at], [1.0, -high], -np.inf, 0.0)
         elif source < 0:
-            self.between(at, number, number)
+            self.tighten(at, number, number)
         else:
-            self.between(at, low, high)
-            self.row([source, at], [1.0, -1.0], 0.0, 0.0)
+            self.tighten(at, low, high)
+            self.add_constraint([source, at], [1.0, -1.0], 0.0, 0.0)
 
-    def network(self, graph: Graph, bounds: Bounds, row: int, inputs: NodeColumns) -> NodeColumns:
+    def add_network(
+        self, graph: Graph, bounds: Bounds, row: int, inputs: NodeColumns
+    ) -> NodeColumns:
         """Add the exact model of one sample of a network.
 
         Parameters
@@ -280,7 +282,7 @@ class NetworkEncoder:
             fixed = (before.at < 0) & (w != 0)
             at[k] = self.variable(ends[0][k], ends[1][k])
             constant = bias[k] + w[fixed] @ before.number[fixed]
-            self.row(
+            self.add_constraint(
                 [*before.at[moving], at[k]],
                 [*w[moving], -1.0],
                 -constant - error[k],
@@ -313,9 +315,9 @@ class NetworkEncoder:
             return a, number
         z = self.variable(0.0, high)
         on = self.variable(0.0, 1.0, integer=True)
-        self.row([z, a], [1.0, -1.0], 0.0, np.inf)
-        self.row([z, a, on], [1.0, -1.0, -low], -np.inf, -low)
-        self.row([z, on], [1.0, -high], -np.inf, 0.0)
+        self.add_constraint([z, a], [1.0, -1.0], 0.0, np.inf)
+        self.add_constraint([z, a, on], [1.0, -1.0, -low], -np.inf, -low)
+        self.add_constraint([z, on], [1.0, -high], -np.inf, 0.0)
         return z, number
 
     def _between_lines(
@@ -323,11 +325,11 @@ class NetworkEncoder:
     ) -> None:
         """Add linear bounds of an activation z of a unit a in these ends."""
         low, high = (torch.tensor([end], dtype=torch.float64) for end in ends)
-        lines = ACTIVATIONS[kind].lines(low, high)
+        lines = ACTIVATIONS[kind].linear_bounds(low, high)
         below = -float(lines.below[0])
         above = -float(lines.above[0])
-        self.row([z, a], [1.0, below], float(lines.below_shift[0]) - error, np.inf)
-        self.row([z, a], [1.0, above], -np.inf, float(lines.above_shift[0]) + error)
+        self.add_constraint([z, a], [1.0, below], float(lines.below_shift[0]) - error, np.inf)
+        self.add_constraint([z, a], [1.0, above], -np.inf, float(lines.above_shift[0]) + error)
 
 
 def _ranges(bounds: Bounds, row: int) -> list[Ends]:

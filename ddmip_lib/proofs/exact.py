@@ -129,12 +129,12 @@ class _BoundedNetwork(NamedTuple):
         """Write the exact models of all samples."""
         for place, sample in enumerate(self.samples):
             inputs = self._inputs(sample, *box)
-            values = encoder.network(self.graph, self.bounds, place, inputs)
+            values = encoder.add_network(self.graph, self.bounds, place, inputs)
             for unit, output in enumerate(self.mapping.output[sample]):
                 lower = float(self.bounds.lower[place, unit])
                 upper = float(self.bounds.upper[place, unit])
                 gives_class = self.predictor.gives_class
-                encoder.tie(int(output), values, unit, gives_class, (lower, upper), margin)
+                encoder.tie_output(int(output), values, unit, gives_class, (lower, upper), margin)
 
     def _inputs(self, sample: int, lower: np.ndarray, upper: np.ndarray) -> NodeColumns:
         """Return the inputs of a sample, those that are fixed as numbers."""

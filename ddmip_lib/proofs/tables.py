@@ -123,7 +123,9 @@ class _Tabulation:
 
     def _inputs(self, mapping: InputMap, sample: int) -> _Inputs | None:
         index = mapping.index[sample]
-        deciding = self.assignments.deciders(np.array(unfixed(self.milp, index), dtype=int))
+        deciding = self.assignments.determining_variables(
+            np.array(unfixed(self.milp, index), dtype=int)
+        )
         if deciding is None:
             return None
         values = self.assignments.combinations(deciding.at, self.maximum)
@@ -168,19 +170,19 @@ def _write_line(building: NetworkEncoder, table: Table) -> None:
     """Write y = f(v) + (f(v + 1) - f(v)) (x - v) for an input x that is v or v + 1."""
     x = table.key[0]
     v = float(table.values[0, 0])
-    building.between(x, v, v + 1)
+    building.tighten(x, v, v + 1)
     for target, (one, two) in zip(table.targets.tolist(), table.outputs.T.tolist(), strict=True):
         room = 8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))  # of slope and constant
         constant = one - (two - one) * v
-        building.row([target, x], [1.0, one - two], constant - room, constant + room)
+        building.add_constraint([target, x], [1.0, one - two], constant - room, constant + room)
 
 
 def _write_choice(building: NetworkEncoder, table: Table) -> dict[tuple[float, ...], int]:
     """Write one binary for each combination of the key's values; return them by combination."""
     chosen = [building.variable(0.0, 1.0, integer=True) for _ in table.values]
-    building.row(chosen, np.ones(len(chosen)), 1.0, 1.0)
+    building.add_constraint(chosen, np.ones(len(chosen)), 1.0, 1.0)
     for variable, column in zip(table.key, table.values.T, strict=True):
-        building.row([variable, *chosen], [-1.0, *column], 0.0, 0.0)
+        building.add_constraint([variable, *chosen], [-1.0, *column], 0.0, 0.0)
     return dict(zip(map(tuple, table.values.tolist()), chosen, strict=True))
 
 
@@ -196,9 +198,9 @@ def _write_outputs(
     known = [k for k, combination in enumerate(combinations) if combination in binaries]
     mine = [binaries[combinations[k]] for k in known]
     if len(mine) < len(binaries):
-        building.row(mine, np.ones(len(mine)), 1.0, 1.0)
+        building.add_constraint(mine, np.ones(len(mine)), 1.0, 1.0)
     for target, column in zip(table.targets, table.outputs.T, strict=True):
-        building.row([int(target), *mine], [-1.0, *column[known]], 0.0, 0.0)
+        building.add_constraint([int(target), *mine], [-1.0, *column[known]], 0.0, 0.0)
 
 
 def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> np.ndarray | None:

@@ -324,9 +324,9 @@ def test_slopes_computed_elsewhere_are_the_same(place_on: str) -> None:
     instance = water_potability(n=4, net=frozen(NETS["mlp"]), seed=42).instance()
     values = 0.5 * (instance.milp.lower + instance.milp.upper)
     here = linearise(instance, values)
-    there = linearise(instance.elsewhere(torch.device(place_on)), values)
-    assert there.said == pytest.approx(here.said, rel=1e-9, abs=1e-12)
-    assert there.slopes.toarray() == pytest.approx(here.slopes.toarray(), rel=1e-9, abs=1e-12)
+    there = linearise(instance.on_device(torch.device(place_on)), values)
+    assert there.values == pytest.approx(here.values, rel=1e-9, abs=1e-12)
+    assert there.jacobian.toarray() == pytest.approx(here.jacobian.toarray(), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
@@ -348,7 +348,7 @@ def test_sequential_steps_elsewhere_end_in_a_point_verified_here(
 
 def test_a_network_elsewhere_that_is_not_finite_is_named() -> None:
     instance = water_potability(n=2, net=frozen(NETS["mlp"]), seed=42).instance()
-    there = instance.elsewhere(torch.device("cpu"))
+    there = instance.on_device(torch.device("cpu"))
     for net in (instance.predictors[0].net, there.predictors[0].net.net):
         net[0].weight.data.fill_(1e308)
     with pytest.raises(ProblemError, match=r"layer 0 \(Linear\) is NaN or infinite"):

@@ -12,7 +12,7 @@ from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
-from ddmip_lib.problems.hand_sized import HIDDEN, HIDDEN_BIAS, OUTPUT
+from ddmip_lib.problems.hand_sized import HIDDEN_BIASES, HIDDEN_WEIGHTS, OUTPUT_WEIGHTS
 from ..examples.bounds import crown_layers, interval_layers, largest_output
 from ..examples.hand_steps import hand_tiny
 from .core import Check, FormError, calls
@@ -100,7 +100,7 @@ def _held(square: bool, blocks: str = "both") -> list[int]:
     tiny = hand_tiny()
     side = np.linspace(0, 1, 41)
     grid = np.array([[a, b] for a in side for b in side])
-    network = np.maximum(grid @ np.array(HIDDEN).T + HIDDEN_BIAS, 0.0) @ OUTPUT
+    network = np.maximum(grid @ np.array(HIDDEN_WEIGHTS).T + HIDDEN_BIASES, 0.0) @ OUTPUT_WEIGHTS
     counts = []
     for rho in (2.0, 8.0, 16.0):
         held = 0

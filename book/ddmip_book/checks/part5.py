@@ -83,7 +83,7 @@ def _packed(part: float, m: int = 3) -> Listed:
 
 
 def _fractional(market: Listed) -> int:
-    shares = market.linear().shares
+    shares = market.linear().weights
     return len(set(market.block[(shares > 1e-9) & (shares < 1 - 1e-9)]))
 
 

@@ -42,7 +42,7 @@ def line_bound(losses: Losses, bounds: Bounds, radius: Tensor) -> Tensor:
     >>> bool(line_bound(losses, crown(graph, ball_of(losses, radius)), radius) <= 1)
     True
     """
-    slope, constant = bounds.upper_form
+    slope, constant = bounds.upper_linear
     found = least_loss(losses, ball_of(losses, radius), -slope[:, 0], -constant[:, 0]).value
     return found.clamp(min=0.0).minimum(radius)
 
@@ -51,7 +51,7 @@ def cut_behind(losses: Losses, bounds: Bounds, radius: Tensor) -> CutBall:
     """The ball without the points at which the form above the output is negative: the output is,
     too.
     """
-    slope, constant = bounds.upper_form
+    slope, constant = bounds.upper_linear
     ball = ball_of(losses, radius)
     ends = ball.lower, ball.upper, ball.centre, ball.up, ball.down, ball.radius
     return CutBall(*ends, cut=slope[:, 0], level=constant[:, 0] - losses.level)

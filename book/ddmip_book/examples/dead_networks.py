@@ -87,7 +87,7 @@ def solve_to_the_digit(solver: DualDecomposition, problem: NeuralMIP, seed: int 
     'converged'
     """
     run = solver.start(problem, seed=seed)
-    run.mip = ToTheDigit(run.mip, run.split)
+    run.mip_block = ToTheDigit(run.mip_block, run.split)
     while run.stopped is None and run.k < solver.max_iterations:
         solver.step(run)
     return run

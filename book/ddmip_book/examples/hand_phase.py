@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ddmip_lib.problems.hand_sized import HIDDEN, HIDDEN_BIAS, OUTPUT
+from ddmip_lib.problems.hand_sized import HIDDEN_BIASES, HIDDEN_WEIGHTS, OUTPUT_WEIGHTS
 from .hand_steps import CORNERS, LINES, SLOPES, hand_tiny
 from .tiny import Tiny
 
@@ -28,10 +28,10 @@ def quick_prox(v: Any, rho: float) -> np.ndarray:
     found = np.vstack([_CORNERS, free, onto])
     found = found[((found >= -1e-12) & (found <= 1 + 1e-12)).all(axis=1)]
     found = found[np.lexsort(found.T[::-1])]
-    brackets = found @ np.array(HIDDEN).T + np.array(HIDDEN_BIAS)
-    heights = np.maximum(brackets, 0.0) @ np.array(OUTPUT) + rho / 2 * ((found - v) ** 2).sum(
-        axis=1
-    )
+    brackets = found @ np.array(HIDDEN_WEIGHTS).T + np.array(HIDDEN_BIASES)
+    heights = np.maximum(brackets, 0.0) @ np.array(OUTPUT_WEIGHTS) + rho / 2 * (
+        (found - v) ** 2
+    ).sum(axis=1)
     return found[np.flatnonzero(heights <= heights.min() + 1e-12)[0]]
 
 

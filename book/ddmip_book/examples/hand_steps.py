@@ -8,13 +8,13 @@ from itertools import combinations, product
 
 import numpy as np
 
-from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT
+from ddmip_lib.problems.hand_sized import HIDDEN_BIASES, HIDDEN_WEIGHTS, INPUT_COSTS, OUTPUT_WEIGHTS
 from .tiny import Tiny
 
 Point = tuple[Fraction, Fraction]
 NEURONS = [
     (Fraction(a), Fraction(b), Fraction(shift))
-    for (a, b), shift in zip(HIDDEN, HIDDEN_BIAS, strict=True)
+    for (a, b), shift in zip(HIDDEN_WEIGHTS, HIDDEN_BIASES, strict=True)
 ]
 SIDES = [
     (Fraction(1), Fraction(0), Fraction(0)),
@@ -45,7 +45,7 @@ def hand_loss(u: Sequence[float | Fraction] | np.ndarray) -> Fraction:
     first, second = map(Fraction, u)
     terms = [
         Fraction(weight) * max(a * first + b * second + e, Fraction(0))
-        for weight, (a, b, e) in zip(OUTPUT, NEURONS, strict=True)
+        for weight, (a, b, e) in zip(OUTPUT_WEIGHTS, NEURONS, strict=True)
     ]
     return sum(terms, Fraction(0))
 
@@ -81,13 +81,13 @@ def hand_tiny() -> Tiny:
     >>> hand_tiny().run(rho=6.0, steps=5).x[-1]
     array([1., 1.])
     """
-    weights = np.array(HIDDEN)
-    shifts = np.array(HIDDEN_BIAS)
+    weights = np.array(HIDDEN_WEIGHTS)
+    shifts = np.array(HIDDEN_BIASES)
     return Tiny(
         points=list(product((0, 1), repeat=2)),
-        cost=COST,
+        cost=INPUT_COSTS,
         g=lambda u: float(hand_loss(u)),
-        gradient=lambda u: weights.T @ (np.array(OUTPUT) * (weights @ u + shifts > 0)),
+        gradient=lambda u: weights.T @ (np.array(OUTPUT_WEIGHTS) * (weights @ u + shifts > 0)),
         u_step=hand_prox,
     )
 
@@ -110,7 +110,8 @@ def _crossings() -> list[Point]:
 def _slopes() -> list[Point]:
     """The gradient of f for each pattern of neurons that are on."""
     patterns = [
-        [(w, n) for w, n, on in zip(OUTPUT, NEURONS, given, strict=True) if on] for given in ONOFF
+        [(w, n) for w, n, on in zip(OUTPUT_WEIGHTS, NEURONS, given, strict=True) if on]
+        for given in ONOFF
     ]
     return [
         (

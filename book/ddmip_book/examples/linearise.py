@@ -142,7 +142,7 @@ class Held(ElasticModel):
 
     def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
         lower, upper = super().box(point, radius)
-        at = self.inputs[self.whole]
+        at = self.inputs[self.integer]
         lower[at] = upper[at] = point[at]
         return lower, upper
 
@@ -168,7 +168,7 @@ def descend(
     """
     elastic = ElasticModel(problem.instance())
     models = {True: Held(elastic.instance), False: elastic}
-    price = INITIAL_PENALTY * elastic.worth if price is None else price
+    price = INITIAL_PENALTY * elastic.objective_unit if price is None else price
     given = np.reshape(np.asarray(start, dtype=float), (1, -1))
     point = elastic.complete(elastic.instance.assignment([given], rest=0.0), price, np.inf)
     if point is None:
@@ -180,7 +180,7 @@ def descend(
         line = linearise(elastic.instance, point.values)
         aim = models[hold].step(point.values, line, radius, price, np.inf)
         predicted = -np.inf if aim is None else point.merit(price) - aim.merit(price)
-        if aim is None or predicted <= NOTHING * max(elastic.worth, abs(point.cost)):
+        if aim is None or predicted <= NOTHING * max(elastic.objective_unit, abs(point.cost)):
             ended = "nothing predicted"
             break
         new = elastic.complete(aim.values, price, np.inf)
@@ -188,7 +188,7 @@ def descend(
         decrease = point.merit(price) - new.merit(price)
         taken = decrease >= ACCEPTANCE_RATIO * predicted
         tried.append(Tried(point, aim, new, radius, predicted, decrease, taken))
-        moved = (point.values != new.values)[elastic.inputs[elastic.whole]].any()
+        moved = (point.values != new.values)[elastic.inputs[elastic.integer]].any()
         if taken:
             point = new
             hold = False

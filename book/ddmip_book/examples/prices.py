@@ -21,8 +21,8 @@ class Linear(NamedTuple):
 
     value: float
     prices: np.ndarray
-    earned: np.ndarray
-    shares: np.ndarray
+    convexity_duals: np.ndarray
+    weights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Listed:
                     block = np.zeros(1, int)
                     value = value.sum(keepdims=True)
                     use = use.sum(axis=0, keepdims=True)
-                if (value - use @ lp.prices - lp.earned[block]).max(initial=0.0) > 1e-9:
+                if (value - use @ lp.prices - lp.convexity_duals[block]).max(initial=0.0) > 1e-9:
                     break
             block, value, use = (
                 np.concatenate(p)

@@ -117,7 +117,7 @@ def best_choice(problem: NeuralMIP, pool: ColumnPool) -> np.ndarray:
         part[first] for part in (pool.at, pool.u, pool.value, pool.use)
     )
     market.lp = market.pool.prices()
-    market.offer(market.pool.rounded(market.lp.shares))
+    market.offer(market.pool.rounded(market.lp.weights))
     market.choose(gap=1e-6, nodes=300)
     return first[:0] if market.chosen is None else first[market.chosen]
 

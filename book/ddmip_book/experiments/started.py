@@ -56,7 +56,7 @@ class Started:
     ) -> Solution:
         """Price coordination first, then the exact model in the time that is left."""
         began = time.perf_counter()
-        lowered = problem.twin()
+        lowered = problem.with_own_start()
         lowered.predictors = [
             replace(p, net=Lowered(p.net, 2 * self.exact.margin)) if p.gives_class else p
             for p in problem.predictors

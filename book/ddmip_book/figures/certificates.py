@@ -48,7 +48,7 @@ def plot_plane(
             axes.contourf(x, y, cost, levels=[-1, proven], colors=[PALE_BLUE])
             axes.contour(x, y, cost, levels=[proven], colors=BLUE, linewidths=1.6)
         axes.contour(x, y, cost, levels=[radius], colors=INK, linewidths=1.4, linestyles="--")
-        slope, constant = bounds.upper_form
+        slope, constant = bounds.upper_linear
         form = (points @ slope[0, 0] + constant[0, 0]).numpy()
         if form.min() < 0 < form.max():
             axes.contour(x, y, form, levels=[0], colors=GREEN, linewidths=1.8, linestyles="-.")

@@ -54,19 +54,25 @@ def _draw_try(ax: plt.Axes, descent: Descent, step: Tried, ends: tuple[float, fl
     ax.axvspan(*inside, color=PALE_BLUE, label="trust region")
     ax.plot(
         inside,
-        line.rest[0] + line.slopes[0, at] * inside,
+        line.offset[0] + line.jacobian[0, at] * inside,
         color=BLUE,
         linestyle="--",
         marker="",
         label="tangent",
     )
     ax.plot(
-        here, line.said[0], color=INK, marker="o", linestyle="", markersize=7, label="where we are"
+        here,
+        line.values[0],
+        color=INK,
+        marker="o",
+        linestyle="",
+        markersize=7,
+        label="where we are",
     )
     aim = step.aim.values[at]
     ax.plot(
         aim,
-        line.rest[0] + line.slopes[0, at] * aim,
+        line.offset[0] + line.jacobian[0, at] * aim,
         color=BLUE,
         marker="v",
         linestyle="",

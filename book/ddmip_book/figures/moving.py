@@ -10,7 +10,13 @@ from matplotlib.axes import Axes
 from pyscipopt import Model
 
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED, use_style
-from ddmip_lib.problems.hand_sized import COST, HIDDEN, HIDDEN_BIAS, OUTPUT, hand_sized
+from ddmip_lib.problems.hand_sized import (
+    HIDDEN_BIASES,
+    HIDDEN_WEIGHTS,
+    INPUT_COSTS,
+    OUTPUT_WEIGHTS,
+    hand_sized,
+)
 from ..examples.hand_phase import Ending, border, ending
 from ..examples.hand_steps import hand_tiny
 from .convergence import plot_balance, plot_phases
@@ -50,8 +56,8 @@ def hand_sized_bounds() -> tuple[np.ndarray, np.ndarray]:
     >>> [side.tolist() for side in hand_sized_bounds()]
     [[-2.5, -0.5, -0.5], [0.5, 3.5, 1.5]]
     """
-    weights = np.array(HIDDEN)
-    bias = np.array(HIDDEN_BIAS)
+    weights = np.array(HIDDEN_WEIGHTS)
+    bias = np.array(HIDDEN_BIASES)
     return bias + np.minimum(weights, 0).sum(1), bias + np.maximum(weights, 0).sum(1)
 
 
@@ -66,8 +72,10 @@ def root_bound(looseness: float) -> float:
     model = Model()
     model.hideOutput()
     x = [model.addVar(ub=1.0) for _ in range(2)]
-    cost = COST[0] * x[0] + COST[1] * x[1]
-    for j, (row, bias, out) in enumerate(zip(HIDDEN, HIDDEN_BIAS, OUTPUT, strict=True)):
+    cost = INPUT_COSTS[0] * x[0] + INPUT_COSTS[1] * x[1]
+    for j, (row, bias, out) in enumerate(
+        zip(HIDDEN_WEIGHTS, HIDDEN_BIASES, OUTPUT_WEIGHTS, strict=True)
+    ):
         bracket = row[0] * x[0] + row[1] * x[1] + bias
         z = model.addVar()
         on = model.addVar(ub=1.0)

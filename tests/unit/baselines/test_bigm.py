@@ -89,10 +89,10 @@ def test_optimum_bound_and_brute_force_agree(seed, kind, formulation):
 def test_without_a_free_class_the_reverse_implication_is_built():
     problem, _ = tiny(1, "classification")
     instance = problem.instance()
-    assert not instance.milp.larger_helps(int(instance.maps[0].output[0, 0]))
+    assert not instance.milp.is_monotone(int(instance.maps[0].output[0, 0]))
     problem, _ = tiny(0, "classification")
     instance = problem.instance()
-    assert instance.milp.larger_helps(int(instance.maps[0].output[0, 0]))
+    assert instance.milp.is_monotone(int(instance.maps[0].output[0, 0]))
 
 
 def test_a_minimised_class_must_follow_the_network():

@@ -145,7 +145,10 @@ def test_the_graph_computes_the_network_and_bounds_enclose_it_without_tolerance(
             ):
                 assert (bounds.lower <= values).all()
                 assert (values <= bounds.upper).all()
-                for (coef, const), sign in ((bounds.lower_form, 1.0), (bounds.upper_form, -1.0)):
+                for (coef, const), sign in (
+                    (bounds.lower_linear, 1.0),
+                    (bounds.upper_linear, -1.0),
+                ):
                     form = torch.einsum("nqp,snp->snq", coef, inside) + const
                     assert (sign * (values - form) >= 0).all()
 
@@ -262,7 +265,7 @@ def test_lines_enclose_the_activation(kind: str, scale: float) -> None:
     middle, half = (torch.tensor(rng.normal(size=500)) * scale for _ in range(2))
     low = middle - half.abs()
     high = middle + half.abs()
-    lines = ACTIVATIONS[kind].lines(low, high)
+    lines = ACTIVATIONS[kind].linear_bounds(low, high)
     a = torch.minimum(
         torch.maximum(low + torch.linspace(0, 1, 101).double()[:, None] * (high - low), low), high
     )
@@ -417,12 +420,14 @@ def test_rows_are_independent_and_chunks_change_nothing(monkeypatch: pytest.Monk
         if hasattr(node, "kind")
     ]
     wholes = [crown(graph, ball, splits=splits), optimised_crown(graph, ball, 3, 2)]
-    monkeypatch.setattr(importlib.import_module("ddmip_lib.bounds.crown"), "CHUNK_ENTRIES", 2 * 6 * 6 * 3)
+    monkeypatch.setattr(
+        importlib.import_module("ddmip_lib.bounds.crown"), "CHUNK_ENTRIES", 2 * 6 * 6 * 3
+    )
     for whole, part in zip(
         wholes, [crown(graph, ball, splits=splits), optimised_crown(graph, ball, 3, 2)], strict=True
     ):
         assert torch.allclose(whole.upper, part.upper, atol=1e-10)
-        assert torch.allclose(whole.lower_form[0], part.lower_form[0], atol=1e-10)
+        assert torch.allclose(whole.lower_linear[0], part.lower_linear[0], atol=1e-10)
         assert torch.allclose(whole.nodes[3][0], part.nodes[3][0], atol=1e-10)
         picked = whole[torch.tensor([1, 4])]
         assert torch.equal(picked.nodes[2][1], whole.nodes[2][1][[1, 4]])

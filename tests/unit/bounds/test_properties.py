@@ -98,7 +98,7 @@ def assert_encloses(bounds: Bounds, values: list[Tensor], points: Tensor) -> Non
     for (low, high), value in zip(bounds.nodes, values, strict=True):
         assert (low[:, None] <= value).all()
         assert (value <= high[:, None]).all()
-    for (coef, const), sign in ((bounds.lower_form, 1.0), (bounds.upper_form, -1.0)):
+    for (coef, const), sign in ((bounds.lower_linear, 1.0), (bounds.upper_linear, -1.0)):
         form = points @ coef.transpose(1, 2) + const[:, None]
         assert (sign * form <= sign * values[-1]).all()
 
@@ -113,7 +113,7 @@ def test_no_value_of_any_graph_leaves_its_bounds(seed: int) -> None:
         slopes = [torch.tensor(rng.random((3, graph.nodes[i].units))) for i in graph.activations]
         found = crown(graph, region, slopes if rng.random() < 0.3 else None)
         points = points_of(
-            region, rng, 40, torch.cat([found.lower_form[0], -found.upper_form[0]], 1)
+            region, rng, 40, torch.cat([found.lower_linear[0], -found.upper_linear[0]], 1)
         )
         assert_encloses(found, graph.values(points), points)
 
@@ -130,7 +130,7 @@ def test_crown_lies_within_intervals_and_optimised_slopes_within_crown(seed: int
         best = optimised_crown(graph, region, steps=3, inner=0)
         inner = optimised_crown(graph, region, steps=2, inner=2)
         points = points_of(
-            region, rng, 40, torch.cat([inner.lower_form[0], -inner.upper_form[0]], 1)
+            region, rng, 40, torch.cat([inner.lower_linear[0], -inner.upper_linear[0]], 1)
         )
         for bounds in (wide, best, inner):
             assert_encloses(bounds, graph.values(points), points)
@@ -171,7 +171,7 @@ def test_the_network_as_written_stays_within_too(seed: int) -> None:
     exact = net.double()
     region = random_region(rng, 4, p)
     bounds = crown(graph, region)
-    points = points_of(region, rng, 100, bounds.lower_form[0])
+    points = points_of(region, rng, 100, bounds.lower_linear[0])
     with torch.no_grad():
         values = exact(points.reshape(-1, p)).reshape(4, -1, 2)
     assert (bounds.lower[:, None] <= values).all()

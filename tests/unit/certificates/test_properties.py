@@ -371,7 +371,7 @@ def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.Mon
         assert all(bool(low.isfinite().all()) == (hard == 0) for low, _ in nodes.ranges)
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         assert search.run(np.inf)
-        found[hard] = search.progress().least
+        found[hard] = search.progress().loss_bound
     assert torch.allclose(found[0], found[10**9], atol=2e-4)
 
 
@@ -465,9 +465,9 @@ def check_steps(rows: Rows, tolerance: float, most: int = 40) -> ReLUBranchAndBo
     search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, tolerance)
     for _ in range(most):
         progress = search.progress()
-        known = np.minimum(rows.sampled, progress.possible.numpy())
-        assert (progress.least.numpy() <= known + 1e-9 * (1 + known)).all()
-        assert (progress.least >= 0).all()
+        known = np.minimum(rows.sampled, progress.loss_known.numpy())
+        assert (progress.loss_bound.numpy() <= known + 1e-9 * (1 + known)).all()
+        assert (progress.loss_bound >= 0).all()
         if search.finished:
             break
         search.step()
@@ -522,7 +522,7 @@ def test_a_search_that_is_stuck_says_what_it_has() -> None:
         if not search.finished:
             search.step()
     assert search.finished
-    assert 0.2 < search.progress().least.item() <= 0.3 + 1e-9  # class 1 from 0.3 on
+    assert 0.2 < search.progress().loss_bound.item() <= 0.3 + 1e-9  # class 1 from 0.3 on
     assert search.possible.item() == 1.0
 
 
@@ -679,7 +679,7 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
         )
         count += 2
     assert count > 1
-    assert (turns.progress().least == whole.progress().least).all()
+    assert (turns.progress().loss_bound == whole.progress().loss_bound).all()
     assert (turns.work == whole.work).all()
 
 
@@ -694,24 +694,24 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
     )
     whole.run(np.inf, 40)
     for _ in range(20):
-        if search.run(np.inf, 1) or search.waiting().sum() >= 2 * count:
+        if search.run(np.inf, 1) or search.unfathomed().sum() >= 2 * count:
             break
-    ended = search.progress().least  # of rows that are done
+    ended = search.progress().loss_bound  # of rows that are done
     if search.finished:
         event("too easy")
         return
     parts = search.parts(count)
-    assert sum(part.waiting().sum() for _, part in parts) == search.waiting().sum()
+    assert sum(part.unfathomed().sum() for _, part in parts) == search.unfathomed().sum()
     assert sum(len(leaves) for _, part in parts for leaves in part.leaves) == sum(
         map(len, search.leaves)
     )
-    ended[search.waiting() > 0] = torch.inf
+    ended[search.unfathomed() > 0] = torch.inf
     for at, part in parts:
-        assert (part.waiting() > 0).all()
-        assert (part.progress().least >= search.progress().least[at]).all()
+        assert (part.unfathomed() > 0).all()
+        assert (part.progress().loss_bound >= search.progress().loss_bound[at]).all()
         part.run(np.inf, 40)
-        ended[at] = ended[at].minimum(part.progress().least)
+        ended[at] = ended[at].minimum(part.progress().loss_bound)
     assert (ended <= rows.possible + 1e-9).all()
     if whole.finished and all(part.finished for _, part in parts):
         event("compared")
-        assert torch.allclose(ended, whole.progress().least, atol=2e-2)
+        assert torch.allclose(ended, whole.progress().loss_bound, atol=2e-2)

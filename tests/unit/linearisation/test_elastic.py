@@ -42,15 +42,15 @@ def test_slopes_are_those_of_finite_differences():
     line = linearise(instance, values)
 
     def said(v):
-        return np.concatenate([raw.ravel() for raw in instance.raws(v)])
+        return np.concatenate([raw.ravel() for raw in instance.raw_outputs(v)])
 
-    np.testing.assert_allclose(line.said, said(values))
+    np.testing.assert_allclose(line.values, said(values))
     for at in range(len(values)):
         step = np.zeros(len(values))
         step[at] = 1e-6
         slope = (said(values + step) - said(values - step)) / 2e-6
-        np.testing.assert_allclose(line.slopes[:, [at]].toarray().ravel(), slope, atol=1e-8)
-    np.testing.assert_allclose(line.rest + line.slopes @ values, line.said)
+        np.testing.assert_allclose(line.jacobian[:, [at]].toarray().ravel(), slope, atol=1e-8)
+    np.testing.assert_allclose(line.offset + line.jacobian @ values, line.values)
 
 
 def test_a_step_is_exact_where_the_network_is_linear():
@@ -60,7 +60,7 @@ def test_a_step_is_exact_where_the_network_is_linear():
     aim = elastic.step(middle, linearise(elastic.instance, middle), 1.0, 100.0, 10.0)
     assert aim.cost == pytest.approx(1.0 - 2.0 - 3.0)
     np.testing.assert_allclose(aim.values[elastic.inputs], [-1.0, 1.0])
-    assert aim.off == pytest.approx(0.0, abs=1e-9)
+    assert aim.infeasibility == pytest.approx(0.0, abs=1e-9)
     half = elastic.step(
         middle, linearise(elastic.instance, middle), 0.25, 100.0, 10.0
     )  # a quarter of a range of 2
@@ -76,9 +76,9 @@ def test_a_completion_says_what_does_not_fit(kind):
     values = np.zeros(elastic.milp.n_variables)
     values[inputs] = 0.25  # says -0.25, class 0
     point = elastic.complete(values, 10.0, 10.0)
-    unit = 1.0 if kind == "classification" else elastic.size[0]
-    assert point.off * unit == pytest.approx(1.0 if kind == "classification" else 1.25)
-    assert point.merit(10.0) == pytest.approx(point.cost + 10.0 * point.off)
+    unit = 1.0 if kind == "classification" else elastic.units[0]
+    assert point.infeasibility * unit == pytest.approx(1.0 if kind == "classification" else 1.25)
+    assert point.merit(10.0) == pytest.approx(point.cost + 10.0 * point.infeasibility)
 
 
 def test_whole_inputs_move_at_most_as_far_as_they_may():

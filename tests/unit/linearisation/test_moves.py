@@ -41,7 +41,7 @@ def whole_box(net: nn.Module, count: int, budget: float | None = None) -> Neural
 
 def climb(problem: NeuralMIP, start: np.ndarray) -> tuple[ElasticModel, TrialPoint]:
     elastic = ElasticModel(problem.instance())
-    price = INITIAL_PENALTY * elastic.worth
+    price = INITIAL_PENALTY * elastic.objective_unit
     point = elastic.complete(elastic.instance.assignment([start], rest=0.0), price, 60.0)
     assert point is not None
     moves = UnitMoves(elastic, np.random.default_rng(0))

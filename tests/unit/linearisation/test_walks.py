@@ -71,7 +71,7 @@ def walking(problem: NeuralMIP) -> tuple[GradientMultistart, np.ndarray, float]:
     return (
         GradientMultistart(elastic, UnitMoves(elastic, rng).norm, rng),
         np.zeros(elastic.milp.n_variables),
-        INITIAL_PENALTY * elastic.worth,
+        INITIAL_PENALTY * elastic.objective_unit,
     )
 
 

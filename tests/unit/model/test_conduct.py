@@ -56,7 +56,10 @@ class Own(nn.Module):
 @pytest.mark.parametrize(
     ("forward", "named"),
     [
-        (lambda layer, x: layer(functional.dropout(x)), "not deterministic.*training=self.training"),
+        (
+            lambda layer, x: layer(functional.dropout(x)),
+            "not deterministic.*training=self.training",
+        ),
         (lambda layer, x: layer(x) + torch.rand(1).double(), "not deterministic"),
         (lambda layer, x: layer(x - x.mean(0)), "other samples of the batch.*stored means"),
         (lambda layer, x: layer(x.flip(0)), "other samples of the batch"),

@@ -59,8 +59,8 @@ def test_inputs_that_an_equation_gives():
     s = read_model(m)
     listing = AssignmentList(s)
     place = {name: i for i, name in enumerate(s.names)}
-    assert listing.deciders(np.array([place["loose"]])) is None
-    deciding = listing.deciders(np.array([place["x"]]))
+    assert listing.determining_variables(np.array([place["loose"]])) is None
+    deciding = listing.determining_variables(np.array([place["x"]]))
     assert [s.names[at] for at in deciding.at] == ["z_0", "z_1"]
     full = listing.assignments(
         deciding, np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(s.n_variables)

@@ -238,7 +238,9 @@ class TestReports:
 
     def test_enumeration_names_the_nearest_of_all(self) -> None:
         solution = Enumeration().solve(out_of_reach("B").problem)
-        assert str(solution.nearest.violations[0]) == "constraint demand is 2, outside [3, inf] by 1"
+        assert (
+            str(solution.nearest.violations[0]) == "constraint demand is 2, outside [3, inf] by 1"
+        )
         assert solution.report().endswith("proved infeasible.")
 
     def test_where_ranges_prove_it_a_point_is_visited_for_the_report(self) -> None:

@@ -69,7 +69,9 @@ def test_a_start_that_misses_a_row_by_little_is_told_and_repaired(solver, caplog
     built.problem.set_start([[0.5, 0.5 + 2.3e-5]])
     with caplog.at_level(logging.WARNING, "ddmip_lib"):
         found = solver.solve(built.problem, time_limit=LONG)
-    assert found.start.startswith("constraint sum0 is 1.00002, outside [-inf, 1] by 2.3e-05; repaired")
+    assert found.start.startswith(
+        "constraint sum0 is 1.00002, outside [-inf, 1] by 2.3e-05; repaired"
+    )
     assert "moved by up to 2.3e-05" in found.start or "moved by up to 1.2e-05" in found.start
     assert [
         record.levelname for record in caplog.records if found.start in record.getMessage()
@@ -153,7 +155,7 @@ def test_enumeration_and_prices_report_it_too():
 def test_a_new_start_is_looked_at_again():
     built = sloped()
     built.problem.set_start([[1.0, 1.0]])
-    twin = built.problem.twin()
+    twin = built.problem.with_own_start()
     twin.start_failed = True
     assert SequentialMIP(max_failed_starts=1).solve(twin, time_limit=LONG).start == ""
     twin.set_start([[1.0, 1.0]])

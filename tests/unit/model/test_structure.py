@@ -130,4 +130,4 @@ def test_without_linking_rows_no_row_meets_two_blocks(n, extra, seed):
     assert found.n >= 2
     for r in range(s.n_rows):
         blocks = set(found.block[s.rows[r].indices])
-        assert bool(found.linking[r]) == (len(blocks) > 1)
+        assert bool(found.coupling[r]) == (len(blocks) > 1)

@@ -81,7 +81,7 @@ def test_blocks_are_found_and_priced():
     problem.blocks = None
     solution = solve(problem, time_limit=LONG)
     assert solution.details["log"][0].method == "price coordination"
-    assert solution.details["log"][0].why.startswith("4 blocks")
+    assert solution.details["log"][0].reason.startswith("4 blocks")
     assert problem.verify(solution).feasible
 
 
@@ -155,7 +155,7 @@ def test_networks_without_an_exact_model_are_bounded_by_lines():
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 1)).double().eval()
     solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=LONG)
-    assert solution.details["log"][-1].why.startswith("linear bounds")
+    assert solution.details["log"][-1].reason.startswith("linear bounds")
     assert solution.status == "optimal"
     assert solution.bound == pytest.approx(solution.objective, abs=1e-4)
 

@@ -239,12 +239,14 @@ def test_prices_solve_the_linear_program_and_its_dual(seed: int, targets: bool) 
     )
     plain = linprog(-pool.value, **rows)
     lp = pool.prices()
-    assert lp.shares.shape == (k,)
+    assert lp.weights.shape == (k,)
     assert (lp.prices >= 0).all()
     if plain.status == 0:
         assert lp.lacking <= 1e-9
         assert lp.value == pytest.approx(-plain.fun, abs=1e-8)
-        assert lp.prices @ blocks.capacities + lp.earned.sum() == pytest.approx(lp.value, abs=1e-7)
+        assert lp.prices @ blocks.capacities + lp.convexity_duals.sum() == pytest.approx(
+            lp.value, abs=1e-7
+        )
         assert (pool.reduced(lp) <= 1e-7).all()
         return
     rows["A_ub"] = np.hstack([rows["A_ub"], -np.eye(len(rows["A_ub"]), m)])
@@ -292,7 +294,7 @@ def test_selection_stays_among_what_it_is_given() -> None:
     found = pool.select(among, None, gap=0.0, nodes=100, seconds=LONG)
     assert found is not None
     assert np.isin(found, among).all()
-    assert pool.select(np.zeros(0, dtype=int), None, gap=0.0, nodes=100, seconds=LONG).size == 0
+    assert pool.select(np.zeros(0, dtype=int), None, gap=0.0, nodes=100, seconds=LONG).units == 0
 
 
 @few

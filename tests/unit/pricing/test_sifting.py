@@ -65,15 +65,15 @@ def test_sifting_solves_the_whole_linear_program(seed: int, few: int, near: bool
     assert whole is not None
     start = options.draw.random(len(blocks.capacities)) * 5 if near else None
     found = solve_master_by_sifting(master, start, few)
-    best = whole.shares @ options.value
-    assert found.shares @ options.value == pytest.approx(best, abs=1e-6 * blocks.n)
-    assert found.prices @ blocks.capacities + found.earned.sum() == pytest.approx(
+    best = whole.weights @ options.value
+    assert found.weights @ options.value == pytest.approx(best, abs=1e-6 * blocks.n)
+    assert found.prices @ blocks.capacities + found.convexity_duals.sum() == pytest.approx(
         best, abs=1e-6 * blocks.n
     )
-    assert (options.use.T @ found.shares <= blocks.capacities + 1e-6).all()
-    taken = np.bincount(options.block, found.shares, blocks.n)
+    assert (options.use.T @ found.weights <= blocks.capacities + 1e-6).all()
+    taken = np.bincount(options.block, found.weights, blocks.n)
     assert (taken <= 1 + 1e-7).all() if blocks.optional else np.allclose(taken, 1)
-    earns = options.value - options.use @ found.prices - found.earned[options.block]
+    earns = options.value - options.use @ found.prices - found.convexity_duals[options.block]
     assert (earns <= 1e-6).all()
 
 

@@ -51,7 +51,7 @@ def relu_program(seed: int, inputs: int = 3, width: int = 5) -> tuple[Program, t
     building = NetworkEncoder(start)
     graph = network_graph(net, inputs)
     bounds = crown(graph, Box(*(torch.tensor(side)[None] for side in (-end, end))))
-    out = building.network(graph, bounds, 0, NodeColumns(np.arange(inputs), np.zeros(inputs)))
+    out = building.add_network(graph, bounds, 0, NodeColumns(np.arange(inputs), np.zeros(inputs)))
     program = building.program()
     program.cost[out.at] = 1.0
     return program, net
@@ -152,9 +152,9 @@ def test_a_round_of_much_work_goes_on_only_if_a_sample_pays(
     calls = []
 
     class Counting(LPSolver):
-        def ask(self, *given: Any) -> LPProposal:
+        def solve(self, *given: Any) -> LPProposal:
             calls.append(given)
-            return super().ask(*given)
+            return super().solve(*given)
 
     for name, value in {
         "LPSolver": Counting,

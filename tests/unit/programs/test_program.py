@@ -103,9 +103,9 @@ def test_a_value_is_below_the_exact_one_and_near_it(seed: int, spread: float) ->
     scale = np.abs(program.cost).max() / np.maximum(1e-300, np.abs(program.rows.weight).max())
     for multipliers in (
         scale * np.random.default_rng(seed).standard_normal(len(program.row_lower)),
-        LPSolver().ask(program).multipliers,
+        LPSolver().solve(program).multipliers,
     ):
-        value = program.value(multipliers, program.lower, program.upper)
+        value = program.lower_bound(multipliers, program.lower, program.upper)
         exact = exact_dual(program, multipliers)
         size = float(
             np.abs(program.cost) @ program.upper + abs(program.constant) + abs(float(exact))
@@ -118,7 +118,7 @@ def test_a_value_is_below_the_exact_one_and_near_it(seed: int, spread: float) ->
                 len(multipliers),
             )
         )
-        assert value <= exact or program.whole
+        assert value <= exact or program.has_integer_cost
         assert value >= float(exact) - 1e-10 * size
 
 
@@ -186,7 +186,7 @@ def test_rows_that_leave_no_point_are_proved_empty() -> None:
         0.7 * one,
         one > 1,
     )
-    proposal = LPSolver().ask(program)
+    proposal = LPSolver().solve(program)
     assert proposal.empty
     assert program.proves_empty(proposal.multipliers, program.lower, program.upper)
     assert prove(program).bound == np.inf
@@ -198,7 +198,7 @@ def test_wrong_multipliers_prove_less_never_more() -> None:
         one, Rows.of(sp.csr_matrix([[1.0, 2.0]])), one[:1], np.inf * one[:1], 0 * one, one, one > 1
     )
     values = [
-        program.value(np.array([mu]), program.lower, program.upper)
+        program.lower_bound(np.array([mu]), program.lower, program.upper)
         for mu in (-1e9, 0.0, 0.5, 0.7, np.nan, np.inf)
     ]
     assert max(values) == pytest.approx(0.5)
@@ -248,4 +248,4 @@ def test_rounded_rows_on_switches() -> None:
         point[[3 + k for k in on]], point[list(on)] = 1.0, 0.35
         assert (matrix @ point >= changed.row_lower - 1e-9).all()
         assert (matrix @ point <= changed.row_upper + 1e-9).all()
-    assert prove(program, most_nodes=1).bound == 2.0  # without branching
+    assert prove(program, max_nodes=1).bound == 2.0  # without branching

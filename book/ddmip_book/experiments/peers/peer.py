@@ -82,7 +82,7 @@ class Job:
         low, high = output_range(nn.Sequential(*self.flat[number]), *self.box(number))
         for cell, at in np.ndenumerate(self.instance.maps[number].output):
             ends = min(float(low[cell]), 0.0), max(float(high[cell]), self.margin)
-            yield Tie(cell, int(at), *ends, self.instance.milp.larger_helps(int(at)))
+            yield Tie(cell, int(at), *ends, self.instance.milp.is_monotone(int(at)))
 
     def activations(self, number: int) -> list[np.ndarray]:
         """What each layer of one network says at the start; empty where there is none."""

@@ -46,7 +46,7 @@ def descents() -> list[tuple[Descent, float]]:
         net = drawn(3, 6, activation, seed=seed)
         problem = minimise(net, [-2] * 3, [2] * 3, whole=whole, cost=[0.2, -0.1, 0.3], least=least)
         run = descend(problem, [1.0, -1.0, 0.5])
-        found.append((run, 10.0 * run.elastic.worth))
+        found.append((run, 10.0 * run.elastic.objective_unit))
     return found
 
 
@@ -55,9 +55,9 @@ def test_the_merit_is_as_far_from_the_model_as_a_network_from_its_line() -> None
         for step in run.tried:
             line = linearise(run.elastic.instance, step.point.values)
             said = np.concatenate(
-                [raw.ravel() for raw in run.elastic.instance.raws(step.new.values)]
+                [raw.ravel() for raw in run.elastic.instance.raw_outputs(step.new.values)]
             )
-            error = np.abs(said - line.rest - line.slopes @ step.new.values) / run.elastic.size
+            error = np.abs(said - line.offset - line.jacobian @ step.new.values) / run.elastic.units
             assert (
                 abs(step.new.merit(price) - step.aim.merit(price))
                 <= price * error.sum() + 1e-6 * price
@@ -82,10 +82,10 @@ def test_the_end_of_a_smooth_descent_is_nearly_stationary(seed: int) -> None:
     problem = minimise(drawn(3, 6, nn.Tanh(), seed=seed), [-1] * 3, [1] * 3, cost=0.1)
     run = descend(problem, [0.3, -0.2, 0.5])
     line = linearise(run.elastic.instance, run.point.values)
-    price = 10.0 * run.elastic.worth
+    price = 10.0 * run.elastic.objective_unit
     everywhere = run.elastic.step(run.point.values, line, 1.0, price, 60.0)
     promised = run.point.merit(price) - everywhere.merit(price)
-    worth = max(run.elastic.worth, abs(run.point.cost))
+    worth = max(run.elastic.objective_unit, abs(run.point.cost))
     assert (
         promised
         <= (NOTHING * worth / run.radius if run.ended == "nothing predicted" else 1e-3 * price)
@@ -146,7 +146,8 @@ def test_a_whole_number_blocks_until_it_is_held() -> None:
 def test_a_price_below_the_threshold_leaves_a_misfit() -> None:
     threshold = 1 / (6 * (1 - 0.99**2))
     below, above = (
-        descend(flat_row(0.99), [0.5], price=share * threshold).point.off for share in (0.8, 1.25)
+        descend(flat_row(0.99), [0.5], price=share * threshold).point.infeasibility
+        for share in (0.8, 1.25)
     )
     assert below > 1e-4
     assert above == pytest.approx(0.0, abs=1e-7)

@@ -66,7 +66,7 @@ def test_epigraphs_agree_with_the_quadratic_program() -> None:
     state = run.lam, run.copies, run.split.weights(run.rho)
     values = [
         x_step_value(run.split, block.solve(*state).values, *state)
-        for block in (run.mip, EpigraphBlock(run.split))
+        for block in (run.mip_block, EpigraphBlock(run.split))
     ]
     assert values[1] == pytest.approx(values[0], abs=1e-3)
     assert values[1] >= values[0] - 1e-6

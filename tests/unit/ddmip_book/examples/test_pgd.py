@@ -76,7 +76,7 @@ def test_a_fresh_adam_leaves_the_minimiser_and_a_kept_one_remembers() -> None:
 
 def test_the_path_of_adam_is_that_of_the_library() -> None:
     solver = DualDecomposition(penalty=2.0)
-    sub = solver.step(solver.start(hand_sized())).sub
+    sub = solver.step(solver.start(hand_sized())).subproblem
     assert sub is not None
     start = np.array([0.9, 0.3])
     path = pgd.adam_path(sub.gradient, sub.project, start, 25)

@@ -58,7 +58,7 @@ def test_column_generation_climbs_to_the_dual(joint: bool, smoothing: float) -> 
 def test_at_most_as_many_fractional_blocks_as_rows(seed: int, m: int) -> None:
     listed = random_market(6, m, 3, seed)
     lp = listed.linear()
-    shares = lp.shares.reshape(6, 3)
+    shares = lp.weights.reshape(6, 3)
     fractional = (shares.sum(axis=1) > 1e-7) & (shares.max(axis=1) < 1 - 1e-7)
     assert fractional.sum() <= m
     assert lp.value - m * listed.value.max() <= listed.best() + 1e-9 <= lp.value + 2e-9
@@ -70,7 +70,7 @@ def test_the_number_of_rows_is_reached() -> None:
     listed = Listed(
         np.arange(6), np.ones(6), part * np.repeat(np.eye(rows), 2, axis=0), np.ones(rows)
     )
-    shares = listed.linear().shares
+    shares = listed.linear().weights
     assert ((shares > 1e-9) & (shares < 1 - 1e-9)).sum() == rows
     assert listed.linear().value == pytest.approx(rows / part)
     assert listed.best() == rows
