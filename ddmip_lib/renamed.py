@@ -116,13 +116,11 @@ class Details(dict[str, Any]):
 
 
 def renamed_module(old: str, new: str) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module that was renamed, and warn that it is imported."""
-    warn(old, new)
-    module = import_module(new)
+    """Return the `__getattr__` of a module that was renamed, which warns for each object."""
 
     def find(name: str) -> Any:
-        if name in RENAMED_OBJECTS:
-            return getattr(module, RENAMED_OBJECTS[name])
-        return getattr(module, name)
+        found = getattr(import_module(new), RENAMED_OBJECTS.get(name, name))
+        warn(f"{old}.{name}", new)
+        return found
 
     return find

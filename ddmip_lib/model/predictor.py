@@ -252,7 +252,7 @@ class Classification(Predictor):
         wrong = int((np.abs(given - self.outputs_of(raw)) > 0.5).sum())
         return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
 
-    def carrier(
+    def output_or_logit(
         self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float
     ) -> Any:
         below = min(ends[0], 0.0)

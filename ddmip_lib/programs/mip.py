@@ -79,7 +79,7 @@ def solve_program(
     >>> rows = Rows.of(sp.csr_matrix([[2.0, 3.0]]))
     >>> cost = np.array([1.0, 1.4])
     >>> solve_program(Program(cost, rows, 4 * one[:1], np.inf * one[:1], 0 * one, 3 * one, one > 0))
-    MIPResult(point=array([2., 0.]), closed=True, work=20.0)
+    MIPResult(point=array([2., 0.]), solved_to_gap=True, work=20.0)
     """
     options = {
         "random_seed": seed,

@@ -123,7 +123,7 @@ class Program:
         >>> one = np.ones(2)
         >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
         >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 1)
-        >>> round(program.value(np.array([0.5]), program.lower, program.upper), 9)
+        >>> round(program.lower_bound(np.array([0.5]), program.lower, program.upper), 9)
         0.5
         """
         bound = self._dual_value(self.cost, multipliers, lower, upper)

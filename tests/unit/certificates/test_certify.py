@@ -86,7 +86,7 @@ def options(problem: NeuralMIP, row: int, size: int) -> tuple[np.ndarray, np.nda
         if predictor.kind == "classification"
         else output.clip(max=blocks.cap[row])
     )
-    value = blocks.objective_unit[row] * counted
+    value = blocks.worth[row] * counted
     return value, blocks.use(np.full(len(u), row), u, value)
 
 
@@ -145,7 +145,7 @@ def test_no_choice_is_better_than_the_bound(seed: int) -> None:
     assert (certificate.profit_known <= certificate.profit_bound + 1e-9 * (1 + pi.sum())).all()
     dual = float(pi @ blocks.capacities + certificate.profit_bound.sum())
     assert -sign * certificate.bound <= dual + 1e-9 * max(1.0, abs(dual))
-    tight = certificate.profit_known + 1.001e-4 * blocks.objective_unit.max() + 1e-9
+    tight = certificate.profit_known + 1.001e-4 * blocks.worth.max() + 1e-9
     assert (certificate.profit_bound[certificate.closed] <= tight[certificate.closed]).all()
     bounds = -sign * np.array([bound for _, bound in certificate.history])
     assert (np.diff(bounds) < 0).all()

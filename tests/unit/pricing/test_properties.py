@@ -294,7 +294,7 @@ def test_selection_stays_among_what_it_is_given() -> None:
     found = pool.select(among, None, gap=0.0, nodes=100, seconds=LONG)
     assert found is not None
     assert np.isin(found, among).all()
-    assert pool.select(np.zeros(0, dtype=int), None, gap=0.0, nodes=100, seconds=LONG).units == 0
+    assert pool.select(np.zeros(0, dtype=int), None, gap=0.0, nodes=100, seconds=LONG).size == 0
 
 
 @few

@@ -166,7 +166,7 @@ def test_figures_show_what_they_are_given() -> None:
     ax = figures.plot_sweep(
         {25: [0.6, 0.8], 50: [0.5]}, {25: [1.0, 1.0], 50: [1.0]}, {25: 1, 50: 0}
     )
-    proved, found = (bars.linear_bounds[0].get_ydata() for bars in ax.containers)
+    proved, found = (bars.lines[0].get_ydata() for bars in ax.containers)
     assert [proved.tolist(), found.tolist()] == [[1.0, 1.0], [pytest.approx(0.7), 0.5]]
     assert [text.get_text() for text in ax.texts] == ["1 of 2", "0 of 1"]
     ax = figures.plot_nodes([0.1, 0.2], {"interval": [(3, 5), (6, 70)], "CROWN": [(2, 4), (4, 9)]})

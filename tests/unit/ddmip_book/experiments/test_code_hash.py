@@ -170,8 +170,8 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(
     [
         (
             "ddmip_lib/baselines/single_step.py",
-            "ZERO = 1e-9",
-            "ZERO = 1e-8",
+            "ZERO_VIOLATION = 1e-9",
+            "ZERO_VIOLATION = 1e-8",
             {"ssg", "ssg-printed"},
         ),
         ("ddmip_book/experiments/methods.py", "feastol=1e-9", "feastol=1e-8", {"bigm-tight"}),
