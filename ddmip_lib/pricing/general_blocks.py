@@ -94,7 +94,7 @@ class SeparableElasticModel(JointElasticModel):
         super().__init__(instance)
         s = instance.milp
         own = ~structure.coupling
-        self.rows = Constraints.of(s.rows[own], s.row_lower[own], s.row_upper[own])
+        self.constraints = Constraints.of(s.rows[own], s.row_lower[own], s.row_upper[own])
         master = structure.block < 0
         self.lower[master] = self.upper[master] = np.clip(0.0, s.lower, s.upper)[master]
 
