@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 
-from ..clock import now
+from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Iteration
 from ..model.verification import Verification
@@ -37,9 +37,11 @@ class ADMMState:
 
     Attributes
     ----------
+    call
+        The call of `solve` or `start`, with its clock, its incumbent and its history.
     split
         The coupled variables, and what each block owns.
-    mip, nn
+    mip_block, nn_block
         The two blocks.
     penalty
         The penalty rule of this run.
@@ -53,18 +55,14 @@ class ADMMState:
         Multipliers of the coupling constraints.
     rho
         The current penalty.
-    deadline, began
-        End of the time limit and start of the call, in seconds of the clock in force.
     x
         Variables of the MIP block in the order of `split.milp`, None before the first iteration.
-    sub
+    subproblem
         The NN block's last subproblem.
     k
         Number of iterations so far.
     last
         Verification of the last $x^k$.
-    history
-        The iterations of all runs of one call.
     seen
         Penalty and digest of earlier states, for the detection of cycles.
     stopped
@@ -75,6 +73,7 @@ class ADMMState:
         Function that submits feasible points near an assignment, None without restoration.
     """
 
+    call: Run
     split: Split
     mip_block: MIPBlock
     nn_block: NNBlock
@@ -84,13 +83,10 @@ class ADMMState:
     copies: np.ndarray
     lam: np.ndarray
     rho: Penalty
-    deadline: float
-    began: float
     x: np.ndarray | None = None
     subproblem: NNSubproblem | None = None
     k: int = 0
     last: Verification | None = None
-    history: History = field(default_factory=History)
     seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
     stopped: str | None = None
     bound: None = None
@@ -121,14 +117,29 @@ class ADMMState:
         return self.incumbent.objective
 
     @property
+    def history(self) -> History:
+        """The iterations of all runs of one call."""
+        return self.call.history
+
+    @property
+    def deadline(self) -> float:
+        """End of the time limit, in seconds of the clock in force."""
+        return self.call.deadline
+
+    @property
+    def began(self) -> float:
+        """Start of the call, in seconds of the clock in force."""
+        return self.call.began
+
+    @property
     def seconds(self) -> float:
         """Seconds since the start of the call."""
-        return now() - self.began
+        return self.call.seconds
 
     @property
     def seconds_left(self) -> float:
         """Seconds until the deadline."""
-        return self.deadline - now()
+        return self.call.seconds_left
 
     def verify(self) -> None:
         """Report the evaluated point u, and verify x by the true network as a candidate."""
@@ -168,7 +179,7 @@ class ADMMState:
             seconds_mip=times.mip_ended - times.began,
             seconds_solver=times.solver,
             seconds_nn=times.nn_ended - times.mip_ended,
-            seconds=now() - self.began,
+            seconds=self.seconds,
         )
         self.history.append(iteration)
 
@@ -209,24 +220,6 @@ class ADMMState:
         objective_at_x = self.objective_at(self.w[: self.split.inputs.size])
         decreased = new <= old - sigma * self.rho.inputs * squared_step + noise
         return decreased and new >= objective_at_x - noise
-
-
-class Restart(NamedTuple):
-    """The start of a run that is not the first.
-
-    Attributes
-    ----------
-    inputs
-        Network inputs at which the run starts.
-    other_split
-        Whether the run uses the split that the first run did not use.
-    before
-        The last state of the run before.
-    """
-
-    inputs: list[np.ndarray]
-    other_split: bool
-    before: ADMMState
 
 
 @dataclass

@@ -11,15 +11,16 @@ import torch
 
 from ..clock import now
 from ..device import check_place
+from ..linearisation import Restoration
 from ..methods import Method, Run
 from ..methods.run import start_run
-from ..model.incumbent import Incumbent, PointCallback
+from ..model.incumbent import PointCallback
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
-from ..model.solution import History, Solution
+from ..model.solution import Solution
 from ..renamed import renamed_keywords
-from .admm_state import ADMMState, IterationTimes, Restart
+from .admm_state import ADMMState, IterationTimes
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block, potential_gain
@@ -28,7 +29,6 @@ from .paper_split import NotSeparable, PaperSplit
 from .penalty import Fixed, PenaltyRule, ResidualInfo, as_rule, positive
 from .pgd import PGD
 from .split import Split
-from .starts import Restarts
 from .stopping import Stopping
 
 MAX_FAILED_RESTARTS = 40
@@ -205,20 +205,25 @@ class DualDecomposition(Method):
         on_point
             Function that is called with the network inputs of every evaluated point.
         """
-        return self._state(start_run(problem, time_limit, seed, on_point))
+        return self._state(start_run(problem, time_limit, seed, on_point), problem.start)
 
-    def _state(self, run: Run, again: Restart | None = None) -> ADMMState:
-        """The state of iteration 0, of the first run or of one that begins `again`."""
-        start = run.problem.start if again is None else again.inputs
-        split = self._split(run.instance, start, again is not None and again.other_split)
+    def _state(
+        self, run: Run, start: list[np.ndarray] | None, other_split: bool = False
+    ) -> ADMMState:
+        """The state of iteration 0; every one after the first shares the incumbent of the call."""
+        again = run.best is not None
+        split = self._split(run.instance, start, other_split)
         split.place(torch.device(self.device), self.dtype)
-        penalty = self._rule(split, again is not None)
+        penalty = split.default_rule(again)
+        if self.penalty is not None:
+            penalty = copy.deepcopy(as_rule(self.penalty))
         split.check_rule(penalty)
         mip = mip_block(split, run.seed, run.deadline)
-        incumbent = self._incumbent(run, split) if again is None else again.before.incumbent
+        incumbent = run.best or run.incumbent(split.onoff, self._screening_device())
         copies = split.copies(split.start)
         gain = potential_gain(split, mip, incumbent, run.deadline) if split.couples_outputs else 0.0
         return ADMMState(
+            call=run,
             split=split,
             mip_block=mip,
             nn_block=(self.nn_block or PGD()).fresh(),
@@ -228,19 +233,11 @@ class DualDecomposition(Method):
             copies=copies,
             lam=np.zeros_like(copies),
             rho=penalty.first(split.scale(gain, run.seed)),
-            deadline=run.deadline,
-            began=run.began,
-            history=History() if again is None else again.before.history,
         )
 
-    def _rule(self, split: Split, again: bool) -> PenaltyRule:
-        if self.penalty is None:
-            return split.default_rule(again)
-        return copy.deepcopy(as_rule(self.penalty))
-
-    def _incumbent(self, run: Run, split: Split) -> Incumbent:
+    def _screening_device(self) -> torch.device | None:
         device = torch.device(self.device)
-        return run.incumbent(split.onoff, screen_on=None if device.type == "cpu" else device)
+        return None if device.type == "cpu" else device
 
     def _split(
         self, instance: Instance, start: list[np.ndarray] | None, other: bool = False
@@ -275,19 +272,19 @@ class DualDecomposition(Method):
         began = now()
         before = copy.copy(state)
         rho = state.split.weights(state.rho)
-        # x-step: the MIP block
+        # x-update: the MIP block
         block = state.mip_block.solve(state.lam, state.copies, rho, state.deadline)
         if block.values is None:
             state.stopped = block.status
             return state
         state.x = block.values
         mip_ended = now()
-        # u-step: the NN block
+        # u-update: the NN block
         state.subproblem = NNSubproblem(state.split, state.w, state.lam, state.rho, state.deadline)
         state.u = state.nn_block.step(state.subproblem, state.u)
         state.copies = state.split.copies(state.u)
         times = IterationTimes(began, mip_ended, now(), block.seconds)
-        # multiplier, with the penalty of both steps
+        # multiplier update, with the penalty of both steps
         r = state.copies - state.w
         state.lam = state.lam + rho * r
         if self.multiplier_bound is not None:
@@ -352,26 +349,26 @@ class DualDecomposition(Method):
         """Yield the states of the run from the problem's start, and of further runs until too many
         consecutive ones have found nothing better.
         """
-        state = self._state(run)
+        state = self._state(run, run.problem.start)
         max_failed = self._max_failed_restarts(run.problem)
         if not max_failed:
             yield state
             return
-        restarts = Restarts(run, state.incumbent)
-        points = iter(restarts)
+        restoration = Restoration(run, state.incumbent)
+        starts = restoration.starts()
         failed = 0
         other_split = False
         while True:
-            state.restore = restarts.restore
+            state.restore = restoration.restore
             yield state
             failed = 0 if state.improved else failed + 1
             if failed > max_failed or state.stopped in ("infeasible", "time_limit", "stopped"):
                 return
-            inputs = next(points, None)
+            inputs = next(starts, None)
             if inputs is None:
                 return
             other_split = not other_split
-            state = self._state(run, Restart(inputs, other_split, state))
+            state = self._state(run, inputs, other_split)
 
     def _max_failed_restarts(self, problem: NeuralMIP) -> int:
         if self.restarts is not None:
@@ -418,9 +415,9 @@ class DualDecomposition(Method):
 
     def _status(self, state: ADMMState, ended_by: str | None, cut_short: str | None) -> str:
         """Status of the solution, given the best run and the status of the last one."""
-        stopped = cut_short or state.stopped
-        if cut_short is None and ended_by in ("time_limit", "stopped"):
-            stopped = ended_by
+        stopped = cut_short or ended_by
+        if stopped not in ("time_limit", "stopped"):
+            stopped = state.stopped
         assert stopped is not None
         if stopped == "infeasible":
             seconds = min(MAX_SECONDS_TO_PROVE, state.seconds_left)
