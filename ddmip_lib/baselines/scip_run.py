@@ -259,17 +259,9 @@ def exact_solution(
     outcome = _Outcome(run, scip_status, claimed, margin, checked)
     if incumbent.objective is None:
         outcome.decide_without_point()
-        return Solution(
-            outcome.status,
-            run.method,
-            bound=outcome.bound,
-            proof=outcome.proof,
-            **incumbent.point(),
-            seconds=run.seconds,
-            details=details,
-        )
-    details |= outcome.decide_with_point()
-    report_progress(bound=outcome.bound)
+    else:
+        details |= outcome.decide_with_point()
+        report_progress(bound=outcome.bound)
     run.details = details
     return run.solution(outcome.status, bound=outcome.bound, proof=outcome.proof)
 

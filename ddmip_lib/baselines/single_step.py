@@ -10,7 +10,7 @@ import piqp
 import scipy.sparse as sp
 import torch
 
-from ..clock import TimeOver, unlimited
+from ..clock import unlimited
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..model.gradients import take_step, vjp
@@ -113,25 +113,16 @@ class SingleStepGradient(Method):
         ProblemError
             If a constraint is not linear, or a network has no gradient.
         """
-        descent = _Descent(self, run)
-        interrupted = False
+        descent = run.state = _Descent(self, run)
         stopped = False
-        try:
-            while descent.steps < self.steps and run.seconds_left > 0 and not stopped:
-                descent.step()
-                report_progress()
-                stopped = run.notify() and descent.steps < self.steps
-        except TimeOver:
-            pass  # the status says so
-        except KeyboardInterrupt:
-            interrupted = True
-        details = descent.details()
-        finished = descent.steps == self.steps
-        if interrupted:
-            details["interrupted"] = True
-        if interrupted or stopped:
+        while descent.steps < self.steps and run.seconds_left > 0 and not stopped:
+            descent.step()
+            report_progress()
+            stopped = run.notify() and descent.steps < self.steps
+        run.details = descent.details()
+        if stopped:
             status = "stopped"
-        elif not finished:
+        elif descent.steps < self.steps:
             status = "time_limit"
         elif descent.incumbent.values is not None:
             status = "iteration_limit"
@@ -139,7 +130,15 @@ class SingleStepGradient(Method):
             status = "no_solution_found"
         else:
             status = "infeasible"
-        run.details = details
+        return run.solution(status)
+
+    def interrupted(self, run: Run, status: str) -> Solution:
+        """Return the best point of the steps that were taken."""
+        if run.state is None:
+            return run.interrupted_solution(status)
+        run.details = run.state.details()
+        if status == "stopped":
+            run.details["interrupted"] = True
         return run.solution(status)
 
 

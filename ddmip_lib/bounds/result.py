@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -133,6 +134,6 @@ def concatenate(parts: Sequence[Any]) -> Any:
         return torch.cat(list(parts))
     kind: Any = type(first)
     if is_dataclass(first):
-        columns = ([getattr(part, field.name) for part in parts] for field in fields(first))
+        columns = [list(map(attrgetter(field.name), parts)) for field in fields(first)]
         return kind(*map(concatenate, columns))
     return kind(map(concatenate, zip(*parts, strict=True)))

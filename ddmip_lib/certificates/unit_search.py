@@ -126,9 +126,7 @@ class ReLUBranchAndBound:
         self.cpu_losses = losses.to("cpu")
         self.linear_leaves = all(switches(graph))  # whether nodes without free units are linear
         device = losses.lower.device
-        place = "cpu" if device.type == "cpu" else "cuda"
-        affordable = MAX_BATCH_MULTIPLICATIONS[place] // _multiplications(graph)
-        self.batch = max(16, min(MAX_BATCH_NODES[place], affordable))
+        self.batch = _batch_size(graph, device)
 
         k = len(possible)
         self.possible = possible.clone()
@@ -143,16 +141,17 @@ class ReLUBranchAndBound:
         self.active = torch.zeros(k, dtype=torch.bool, device=device)
         self.root_evaluated = torch.zeros_like(self.active)
         self.refined = torch.zeros_like(self.active)  # whether `ranges` hold in the ball
-        self.ranges = []
-        for index in graph.hidden:
-            high = self.floor.new_full((k, graph.nodes[index].units), torch.inf)
-            self.ranges.append((-high, high))
-
+        self.ranges = [self._all_values(graph.nodes[index].units) for index in graph.hidden]
         self.selected: Nodes | None = None
         self.current: Nodes | None = None  # the batch in progress
         self.open: list[Nodes] = []
         self.leaves: list[Nodes] = [roots(graph, losses)]
         self._next_ball(torch.ones_like(self.active))
+
+    def _all_values(self, units: int) -> tuple[Tensor, Tensor]:
+        """Infinite ranges of the units of a node."""
+        high = self.floor.new_full((len(self.floor), units), torch.inf)
+        return -high, high
 
     @property
     def target(self) -> Tensor:
@@ -433,6 +432,13 @@ class ReLUBranchAndBound:
         self.leaves = [leaves[others]]
         if restarted.any():
             self.open.append(leaves[restarted].kept())
+
+
+def _batch_size(graph: Graph, device: torch.device) -> int:
+    """Nodes that are bounded together."""
+    place = "cpu" if device.type == "cpu" else "cuda"
+    affordable = MAX_BATCH_MULTIPLICATIONS[place] // _multiplications(graph)
+    return max(16, min(MAX_BATCH_NODES[place], affordable))
 
 
 def _multiplications(graph: Graph) -> int:

@@ -42,7 +42,7 @@ class TrialPoint(NamedTuple):
         One value for each variable of the model.
     cost : float
         The objective as a minimisation, without its constant.
-    off : float
+    infeasibility : float
         Sum of the output slacks, each in units of its output.
     """
 
@@ -127,13 +127,13 @@ class ElasticModel:
         Free network inputs and all network outputs, as indices of variables.
     range : np.ndarray
         Width of the box of each input.
-    whole, binary : np.ndarray
+    integer, binary : np.ndarray
         Which inputs are integer, and which of them take two values.
     classes : np.ndarray
         Which outputs are classes.
-    size : np.ndarray
+    units : np.ndarray
         The unit of each network value: how much it changes over the box.
-    worth : float
+    objective_unit : float
         Unit of the objective: its largest change where one variable crosses its range.
     work : float
         Work of all solves so far, in simplex iterations.
@@ -504,7 +504,8 @@ def fixed_bounds(bounds: Ends, variables: np.ndarray, values: np.ndarray) -> End
     tuple of np.ndarray
         Lower and upper bounds.
     """
-    lower, upper = bounds[0].copy(), bounds[1].copy()
+    lower = bounds[0].copy()
+    upper = bounds[1].copy()
     lower[variables] = values[variables]
     upper[variables] = values[variables]
     return lower, upper

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ..clock import now
 from ..device import check_place
 from ..methods import Callback, Method, Run
 from ..model.incumbent import Incumbent
@@ -91,7 +90,7 @@ class SequentialMIP(Method):
     neighbourhoods : bool
         Whether exact models are used.
     callback : callable, optional
-        Is called with a `Moment` after each step.
+        Is called with a `ProgressEvent` after each step.
     device : torch.device or str
         Where networks and derivatives are computed, in double precision; points are verified on
         the CPU.
@@ -151,10 +150,8 @@ class SequentialMIP(Method):
         incumbent = run.incumbent(screen_on=screen_on, repair=near_start)
         state = MultistartState(self, run, incumbent)
         status = state.search()
-        details = state.details | {"incumbents": incumbent.found}
-        point = incumbent.point()
-        seconds = now() - run.began
-        return Solution(status, self.method, **point, seconds=seconds, details=details)
+        run.details = state.details
+        return run.solution(status)
 
 
 class MultistartState:
@@ -473,8 +470,7 @@ class MultistartState:
         radius = self.box_radius
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = EXACT_MODEL_NODES if radius < 1 else WHOLE_BOX_FACTOR * EXACT_MODEL_NODES
-        elapsed = now() - self.run.began
-        seconds = min(self.run.seconds_left, max(EXACT_MODEL_SECONDS, elapsed))
+        seconds = min(self.run.seconds_left, max(EXACT_MODEL_SECONDS, self.run.seconds))
         result = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.run.seed)
         self.work += self.exact_cost_factor * result.work
         if result.point is not None:

@@ -18,11 +18,11 @@ class Tangent(NamedTuple):
 
     Attributes
     ----------
-    said : np.ndarray
+    values : np.ndarray
         $f(v)$, the values of all networks one after the other.
-    slopes : sp.csr_matrix
+    jacobian : sp.csr_matrix
         The Jacobian $J$, network values by variables of the model.
-    rest : np.ndarray
+    offset : np.ndarray
         The constant term $f(v) - Jv$.
     """
 

@@ -117,8 +117,10 @@ class Instance:
                     f"input variable {entry.name} is unbounded: give it finite lb and ub."
                 )
             index[cell] = position
-        output = [[milp.position[y.ptr()] for y in sample] for sample in predictor.outputs]
-        return InputMap(index, constant, np.array(output))
+        output = np.empty(predictor.outputs.shape, dtype=int)
+        for cell, variable in np.ndenumerate(predictor.outputs):
+            output[cell] = milp.position[variable.ptr()]
+        return InputMap(index, constant, output)
 
     @property
     def model(self) -> Model:

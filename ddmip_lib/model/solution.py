@@ -294,8 +294,7 @@ class Solution(Bounded):
         fields_by_name["proof"] = self.proof and asdict(self.proof)
         fields_by_name["variables"] = self._by_name() if self.found else None
         fields_by_name["history"] = {
-            column: [x if np.isfinite(x) else None for x in self.history[column].tolist()]
-            for column in self.history.columns
+            column: _none_if_not_finite(self.history[column]) for column in self.history.columns
         }
         text = json.dumps(fields_by_name, indent=1)
         if path is not None:
@@ -349,6 +348,10 @@ class Solution(Bounded):
             elif isinstance(value, (int, str)):
                 lines.append(f"  {key:<11} {value}")
         return "\n".join(lines)
+
+
+def _none_if_not_finite(values: np.ndarray) -> list[float | None]:
+    return [x if np.isfinite(x) else None for x in values.tolist()]
 
 
 def contradiction(solution: Solution, status: str | None = None) -> str:

@@ -46,7 +46,7 @@ class PlannedMethod:
         The method.
     fraction
         Fraction of the time left that its first run may take.
-    why
+    reason
         Reason for it, as in the log.
     later_fraction
         Fraction of the time limit that each later run, with another seed, may take; 0 if the

@@ -26,6 +26,7 @@ from .trees import (
 SOILS = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
 # Sites that share one full range of light by the default budget.
 SITES_PER_LIGHT_RANGE = 40
+BUDGET_NAMES = ("light", "soil", "sterilising")
 
 
 class SiteCare(NeuralMIP):
@@ -187,8 +188,7 @@ def site_care(
     add_survivals(problem, ordered, variables.inputs(plot), s)
     problem.set_start(*[plot.sites] * len(ordered))
     if not doses:  # a block is a box: doses with m + z <= 1 are not
-        names = ["light", "soil", "sterilising"]
-        problem.set_blocks(planting_blocks(plot, _treatments(problem), budgets, names))
+        problem.set_blocks(planting_blocks(plot, _treatments(problem), budgets, BUDGET_NAMES))
     return problem
 
 
