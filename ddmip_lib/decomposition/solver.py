@@ -338,12 +338,12 @@ class DualDecomposition(Method):
         for state in self._runs(run):
             run.state.append(state)
             self._iterate(state, run)
-        return self._solution(run.state)
+        return self._solution(run)
 
     def interrupted(self, run: Run, status: str) -> Solution:
         if not run.state:
             return run.interrupted_solution(status)
-        return self._solution(run.state, status)
+        return self._solution(run, status)
 
     def _runs(self, run: Run) -> Iterator[ADMMState]:
         """Yield the states of the run from the problem's start, and of further runs until too many
@@ -396,21 +396,18 @@ class DualDecomposition(Method):
             state.stopped = "stopped"
             run.stop(True)
 
-    def _solution(self, states: list[ADMMState], cut_short: str | None = None) -> Solution:
+    def _solution(self, run: Run, cut_short: str | None = None) -> Solution:
         """The solution after all runs; `cut_short` is the status of a run that ended in the middle
         of an iteration.
         """
+        states: list[ADMMState] = run.state
         state = next((state for state in reversed(states) if state.improved), states[-1])
         state.incumbent.confirm_on_cpu()
         last = state.last
-        return Solution(
-            status=self._status(state, states[-1].stopped, cut_short),
-            method=self.method,
-            **state.incumbent.point(),
-            history=state.history,
-            seconds=now() - state.began,
+        run.details = self._details(state, len(states), interrupted=cut_short == "stopped")
+        return run.solution(
+            self._status(state, states[-1].stopped, cut_short),
             objective_last=last.objective if last is not None and last.feasible else None,
-            details=self._details(state, len(states), interrupted=cut_short == "stopped"),
         )
 
     def _status(self, state: ADMMState, ended_by: str | None, cut_short: str | None) -> str:
@@ -430,7 +427,6 @@ class DualDecomposition(Method):
     def _details(self, state: ADMMState, n_runs: int, interrupted: bool) -> dict[str, Any]:
         details: dict[str, Any] = {
             "split": state.split.name,
-            "incumbents": state.incumbent.found,
             **state.nn_block.remarks(),
         }
         if n_runs > 1:
