@@ -7,7 +7,7 @@ import numpy as np
 
 
 class DataError(ValueError):
-    """A data file is missing or damaged; the message names file, column and row."""
+    """A data file is missing or damaged."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

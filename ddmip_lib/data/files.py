@@ -24,15 +24,12 @@ class DataFile:
         The file's name.
     sha256
         Its checksum.
-    rows
-        Number of data rows.
     url
         Public address.
     """
 
     name: str
     sha256: str
-    rows: int
     url: str
 
 
@@ -40,13 +37,11 @@ FILES: dict[str, DataFile] = {
     "water": DataFile(
         "water_potability.csv",
         "904004bde729bfe3d2e195f46343bceead09e32a0eb95bb8184e7e20e029b2bf",
-        3276,
         "https://raw.githubusercontent.com/MainakRepositor/Datasets/master/water_potability.csv",
     ),
     "trees": DataFile(
         "tree_survivability.csv",
         "7d252f90654c7bb31085a16acf19bb48aa8dcaa09cf6fa868870be96406d3d87",
-        2782,
         "https://raw.githubusercontent.com/Opt-Mucca/PySCIPOpt-ML/"
         "5d195e1f78a1a0f1a30f66b5b6a4e6cc936b1733/tests/data/tree_survivability.csv",
     ),

@@ -1,54 +1,54 @@
 """Loaders of the data sets: from the published file if it is present, else from the stand-in."""
 
-import hashlib
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from .dataset import DataError, Dataset
-from .files import DOWNLOAD, FILES, DataFile, locate
+from .files import DOWNLOAD, FILES, DataFile, locate, sha256_of
 from .standin import content_hash, standin_trees, standin_water
 from .tables import TREE_FEATURES, WATER_FEATURES, Table, parse_trees, parse_water
 
-Parsed = TypeVar("Parsed")
-MAX_FILE_BYTES = 4 * 2**20
-"""Size above which a file is not read; the published files are smaller."""
-_parsed: dict[str, Any] = {}
-"""Parsed tables by the checksum of their file, of which each caller gets a copy."""
 
-
-def _read(path: Path, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> Parsed:
-    """Parse a file whose checksum is that of the published file."""
-    size = path.stat().st_size
-    if size > MAX_FILE_BYTES:
-        raise DataError(
-            f"{path} has {size} bytes, more than any published file: get that by {DOWNLOAD} or from"
-            f" {file.url}"
+def _load(
+    key: str,
+    parse: Callable[[bytes], dict[str, Table]],
+    generate: Callable[[], dict[str, Table]],
+    **properties: Any,
+) -> dict[str, Dataset]:
+    """Data sets by name, with these properties, from the published file or the stand-in."""
+    path = locate(key)
+    if path is None:
+        tables = generate()
+        source = "stand-in"
+        sha256 = content_hash(*tables.values())
+    else:
+        tables = parse(_read(path, FILES[key]))
+        source = "real"
+        sha256 = FILES[key].sha256
+    return {
+        name: Dataset(
+            name=name,
+            source=source,
+            sha256=sha256,
+            features=features,
+            labels=labels,
+            row_numbers=row_numbers,
+            **properties,
         )
-    content = path.read_bytes()
-    checksum = hashlib.sha256(content).hexdigest()
+        for name, (features, labels, row_numbers) in tables.items()
+    }
+
+
+def _read(path: Path, file: DataFile) -> bytes:
+    """The content of a file whose checksum is that of the published file."""
+    checksum = sha256_of(path)
     if checksum != file.sha256:
         raise DataError(
-            f"{path}: checksum mismatch, expected sha256 {file.sha256}, found {checksum};"
-            f" {_first_problem(content, file, parse)}. Fetch the file again: {DOWNLOAD} or"
-            f" {file.url}"
+            f"{path}: checksum mismatch, expected sha256 {file.sha256}, found {checksum}. Fetch the"
+            f" file again: {DOWNLOAD} or {file.url}"
         )
-    if checksum not in _parsed:
-        _parsed[checksum] = parse(content, file.name)
-    return deepcopy(_parsed[checksum])
-
-
-def _first_problem(content: bytes, file: DataFile, parse: Callable[[bytes, str], Parsed]) -> str:
-    """How the content of a file differs from the published one."""
-    try:
-        parse(content, file.name)
-    except DataError as problem:
-        return f"first problem: {problem}"
-    rows = len(content.splitlines()) - 1
-    if rows != file.rows:
-        return f"first problem: {rows} data rows instead of {file.rows}"
-    return "its structure is sound, so values were changed"
+    return path.read_bytes()
 
 
 def load_water() -> Dataset:
@@ -70,27 +70,14 @@ def load_water() -> Dataset:
     >>> data.features.shape[1], data.task
     (9, 'classification')
     """
-    path = locate("water")
-    if path is None:
-        table = standin_water()
-        return _water(table, "stand-in", content_hash(table))
-    file = FILES["water"]
-    return _water(_read(path, file, parse_water), "real", file.sha256)
-
-
-def _water(table: Table, source: str, sha256: str) -> Dataset:
-    features, labels, numbers = table
-    return Dataset(
-        name="water",
-        source=source,
-        sha256=sha256,
-        features=features,
-        labels=labels,
+    return _load(
+        "water",
+        lambda content: {"water": parse_water(content)},
+        lambda: {"water": standin_water()},
         feature_names=WATER_FEATURES,
-        row_numbers=numbers,
         task="classification",
         standardise=True,
-    )
+    )["water"]
 
 
 def load_trees() -> dict[str, Dataset]:
@@ -111,29 +98,14 @@ def load_trees() -> dict[str, Dataset]:
     >>> list(load_trees())
     ['Acer saccharum', 'Prunus serotina', 'Quercus alba', 'Quercus rubra']
     """
-    path = locate("trees")
-    if path is None:
-        tables = standin_trees()
-        return _trees(tables, "stand-in", content_hash(*tables.values()))
-    file = FILES["trees"]
-    return _trees(_read(path, file, parse_trees), "real", file.sha256)
-
-
-def _trees(tables: dict[str, Table], source: str, sha256: str) -> dict[str, Dataset]:
-    return {
-        species: Dataset(
-            name=species,
-            source=source,
-            sha256=sha256,
-            features=features,
-            labels=labels,
-            feature_names=TREE_FEATURES,
-            row_numbers=numbers,
-            task="regression",
-            standardise=False,
-        )
-        for species, (features, labels, numbers) in tables.items()
-    }
+    return _load(
+        "trees",
+        parse_trees,
+        standin_trees,
+        feature_names=TREE_FEATURES,
+        task="regression",
+        standardise=False,
+    )
 
 
 def source(key: str = "water") -> str:
