@@ -129,8 +129,8 @@ class ExampleSpec:
         "regression" or "classification".
     start
         A start, one value for each variable.
-    output_bounds
-        Bounds of all outputs; an example with them has no constraints.
+    bounds_outputs
+        Whether the constraints, each on one output, are stated as bounds of the outputs.
     """
 
     name: str
@@ -144,21 +144,15 @@ class ExampleSpec:
     needs: str = ""
     output: str = "regression"
     start: Sequence[float] | None = None
-    output_bounds: tuple[float, float] | None = None
+    bounds_outputs: bool = False
 
     def build(self) -> Example:
         """Return the example, with its optimum by enumeration."""
         model = Model(self.name)
         variables = self._add_variables(model)
         problem = NeuralMIP(model, self.name)
-        outputs = self._add_networks(problem, variables)
-        variables += outputs
-        if self.output_bounds is None:
-            self._add_constraints(model, variables)
-        else:
-            for output in outputs:
-                model.chgVarLb(output, self.output_bounds[0])
-                model.chgVarUb(output, self.output_bounds[1])
+        variables += self._add_networks(problem, variables)
+        self._add_constraints(model, variables)
         model.setObjective(_linear(self.objective, variables) + self.offset, self.sense)  # type: ignore[arg-type]
         if self.start is not None:
             names = [f"x{j}" for j in range(len(self.kinds))]
@@ -171,7 +165,7 @@ class ExampleSpec:
         variables: list[Any] = []
         for j, (kind, values) in enumerate(zip(self.kinds, self.values, strict=True)):
             lower = None if kind == "F" else min(values)
-            vtype = "C" if kind == "F" else kind
+            vtype = kind.replace("F", "C")
             variables.append(model.addVar(f"x{j}", vtype=vtype, lb=lower, ub=max(values)))
         return variables
 
@@ -186,6 +180,11 @@ class ExampleSpec:
 
     def _add_constraints(self, model: Model, variables: Sequence[Any]) -> None:
         for coefficients, lower, upper in self.constraints:
+            if self.bounds_outputs:
+                output = variables[coefficients.index(1.0)]
+                model.chgVarLb(output, lower)
+                model.chgVarUb(output, upper)
+                continue
             terms = _linear(coefficients, variables)
             if upper == np.inf:
                 model.addCons(terms >= lower)
@@ -199,21 +198,15 @@ class ExampleSpec:
         table = self._table(problem)
         feasible = np.ones(len(table), dtype=bool)
         for coefficients, lower, upper in self.constraints:
-            value = table[:, : len(coefficients)] @ np.array(coefficients)
-            feasible &= value >= lower - FEASIBILITY_TOLERANCE
-            feasible &= value <= upper + FEASIBILITY_TOLERANCE
-        if self.output_bounds is not None:
-            lower, upper = self.output_bounds
-            outputs = table[:, len(self.kinds) :]
-            feasible &= (outputs >= lower - FEASIBILITY_TOLERANCE).all(axis=1)
-            feasible &= (outputs <= upper + FEASIBILITY_TOLERANCE).all(axis=1)
+            activity = table[:, : len(coefficients)] @ np.array(coefficients)
+            violation = np.maximum(lower - activity, activity - upper)
+            feasible &= violation <= FEASIBILITY_TOLERANCE
         cost = table[:, : len(self.objective)] @ np.array(self.objective, dtype=float)
         size = float(np.abs(cost).max()) or 1.0
-        objectives = cost[feasible] + self.offset
-        if not len(objectives):
+        if not feasible.any():
             return None, size
-        best = objectives.min() if self.sense == "minimize" else objectives.max()
-        return float(best), size
+        best = min if self.sense == "minimize" else max
+        return float(best(cost[feasible])) + self.offset, size
 
     def _table(self, problem: NeuralMIP) -> np.ndarray:
         """All points, with the outputs of all networks as further columns."""
@@ -243,7 +236,8 @@ PAIRS = [[0, 1], [2, 3]]  # two samples of two inputs
 SINGLES = [[0], [1]]  # two samples of one input
 PAIRS_OBJECTIVE = [1.5, 2.0, 1.5, 2.0, 1.0, 1.0]
 AT_MOST_THREE: Constraint = ([1.0] * 4, -np.inf, 3.0)
-OUTPUT_SUM = [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]
+NO_INPUTS = [0.0] * 4
+OUTPUT_SUM = [*NO_INPUTS, 1.0, 1.0]
 
 
 def _binary(name: str, **changes: Any) -> Example:
@@ -324,7 +318,12 @@ def _model_examples() -> list[Example]:
             constraints=[AT_MOST_THREE, (OUTPUT_SUM, 2.0, np.inf)],
             start=[0] * 4,
         ),
-        _binary("bounds of outputs", constraints=(), output_bounds=(-1.0, 4.0), start=[0] * 4),
+        _binary(
+            "bounds of outputs",
+            constraints=[([*NO_INPUTS, 1.0], -1.0, 4.0), ([*NO_INPUTS, 0.0, 1.0], -1.0, 4.0)],
+            bounds_outputs=True,
+            start=[0] * 4,
+        ),
         _integer(
             "an equality",
             objective=[0.3, 0.1, 1.0, 1.0],
