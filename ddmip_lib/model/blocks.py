@@ -16,17 +16,25 @@ costs $\pi^\top r^0$ and a weighted $\ell_1$ distance from $w$.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import ProblemError
 from .text import counted
 
-FLOAT_FIELDS = ("lower", "upper", "base", "up", "down", "fixed", "per_value")
-"""Fields of a mode that hold real numbers."""
-INTEGER_FIELDS = ("block", "row")
-"""Fields of a mode that hold positions."""
+AXES = {
+    "block": "b",
+    "row": "b",
+    "lower": "bp",
+    "upper": "bp",
+    "base": "bp",
+    "up": "pm",
+    "down": "pm",
+    "fixed": "bm",
+    "per_value": "m",
+}
+"""Axes of the arrays of a mode: b blocks, p inputs of the network, m resources."""
 
 
 @dataclass(frozen=True)
@@ -151,17 +159,12 @@ class Blocks:
         optional: bool = True,
         resources: Sequence[str] = (),
     ) -> None:
-        self.modes = [_as_arrays(t, mode) for t, mode in enumerate(modes)]
-        self.optional = optional
         self.capacities = np.asarray(capacities, dtype=float)
-        self._check_resources()
-        for t, mode in enumerate(self.modes):
-            self._check_shapes(t, mode)
-            _check_numbers(t, mode)
         m = len(self.capacities)
+        self.modes = [_checked(t, mode, m) for t, mode in enumerate(modes)]
+        self.optional = optional
         self.resources = list(resources) or [f"resource {r}" for r in range(m)]
-        if len(self.resources) != m:
-            raise ProblemError(f"{len(self.resources)} names for {m} resources: pass one for each.")
+        self._check()
         self.mode = np.repeat(np.arange(len(self.modes)), [len(mode.block) for mode in self.modes])
         self.block = self._stacked("block")
         self.row = self._stacked("row")
@@ -169,9 +172,9 @@ class Blocks:
         self.upper = self._stacked("upper")
         self.base = self._stacked("base")
         self.fixed = self._stacked("fixed")
-        self.predictor = np.array([mode.predictor for mode in self.modes], dtype=int)[self.mode]
-        self.cap = np.array([mode.cap for mode in self.modes], dtype=float)[self.mode]
-        self.worth = np.array([mode.worth for mode in self.modes], dtype=float)[self.mode]
+        self.predictor = self._stacked("predictor")
+        self.cap = self._stacked("cap")
+        self.worth = self._stacked("worth")
         self.n = int(self.block.max()) + 1
         missing = np.setdiff1d(np.arange(self.n), self.block)
         if missing.size:
@@ -179,43 +182,28 @@ class Blocks:
                 f"block {missing[0]} has no mode: number the blocks 0, 1, ... and give each a mode."
             )
 
-    def _check_resources(self) -> None:
-        """Raise an error if there is no mode, or a capacity is not finite."""
+    def _check(self) -> None:
+        """Raise an error if modes and resources do not fit together."""
         if not self.modes:
             raise ProblemError(
                 "blocks need at least one mode: a network, a box and its use of the resources."
             )
+        if len({mode.base.shape[1] for mode in self.modes}) > 1:
+            raise ProblemError(
+                "all networks of modes must have the same number of inputs: let them ignore some."
+            )
+        m = len(self.capacities)
+        if len(self.resources) != m:
+            raise ProblemError(f"{len(self.resources)} names for {m} resources: pass one for each.")
         if not np.isfinite(self.capacities).all():
             raise ProblemError(
                 "every capacity must be a finite number: leave out resources without a limit."
             )
 
-    def _check_shapes(self, t: int, mode: Mode) -> None:
-        """Raise an error if an array of mode number t has a wrong shape."""
-        b, p = np.shape(mode.base)
-        m = len(self.capacities)
-        shapes = {
-            "block": (b,),
-            "row": (b,),
-            "lower": (b, p),
-            "upper": (b, p),
-            "up": (p, m),
-            "down": (p, m),
-            "fixed": (b, m),
-            "per_value": (m,),
-        }
-        for name, expected in shapes.items():
-            shape = np.shape(getattr(mode, name))
-            if shape != expected:
-                raise ProblemError(f"mode {t}: {name} has shape {shape}, expected {expected}.")
-        if p != np.shape(self.modes[0].base)[1]:
-            raise ProblemError(
-                f"mode {t}: all networks must have the same number of inputs: let them ignore some."
-            )
-
     def _stacked(self, name: str) -> np.ndarray:
         """A field of all modes, with a row for each row of the table."""
-        return np.concatenate([getattr(mode, name) for mode in self.modes])
+        values = [getattr(mode, name) for mode in self.modes]
+        return np.concatenate(values) if name in AXES else np.array(values)[self.mode]
 
     def part(self, at: np.ndarray) -> BlockRows:
         """Return some rows of the table.
@@ -336,48 +324,47 @@ class Blocks:
         return f"Blocks: {blocks}, {modes}, {resources}"
 
 
-def _as_arrays(t: int, mode: Mode) -> Mode:
-    """The same mode with arrays in place of lists."""
-    arrays = {name: np.asarray(getattr(mode, name), dtype=float) for name in FLOAT_FIELDS}
-    shape = arrays["base"].shape
+def _checked(t: int, mode: Mode, m: int) -> Mode:
+    """Mode number t of m resources with arrays in place of lists, or an error about a field."""
+    shape = np.shape(mode.base)
     if len(shape) != 2 or 0 in shape:
         raise ProblemError(
             f"mode {t}: base has shape {shape}, expected a row for each of its blocks."
         )
-    for name in INTEGER_FIELDS:
-        arrays[name] = np.asarray(getattr(mode, name))
-        if not np.issubdtype(arrays[name].dtype, np.integer):
+    length = dict(zip("bpm", (*shape, m), strict=True))
+    fields: dict[str, Any] = {"cap": float(mode.cap), "worth": float(mode.worth)}
+    for name, axes in AXES.items():
+        field = np.asarray(getattr(mode, name))
+        expected = tuple(length[axis] for axis in axes)
+        if field.shape != expected:
+            raise ProblemError(f"mode {t}: {name} has shape {field.shape}, expected {expected}.")
+        if name not in ("block", "row"):
+            field = field.astype(float)
+            if not np.isfinite(field).all():
+                raise ProblemError(f"mode {t}: {name} must be finite.")
+        elif not np.issubdtype(field.dtype, np.integer) or (field < 0).any():
             raise ProblemError(f"mode {t}: block and row are integers from 0 on.")
-    return replace(mode, **arrays)  # type: ignore[arg-type]
+        fields[name] = field
+    checked = replace(mode, **fields)
+    for fault, found in _faults(checked).items():
+        if found:
+            raise ProblemError(f"mode {t}: {fault}")
+    return checked
 
 
-def _check_numbers(t: int, mode: Mode) -> None:
-    """Raise an error if a number of mode number t is not finite or has the wrong sign."""
-    for name in FLOAT_FIELDS:
-        if not np.isfinite(getattr(mode, name)).all():
-            raise ProblemError(f"mode {t}: {name} must be finite.")
-    if (mode.block < 0).any() or (mode.row < 0).any():
-        raise ProblemError(f"mode {t}: block and row are integers from 0 on.")
-    if (mode.lower > mode.base).any() or (mode.base > mode.upper).any():
-        raise ProblemError(
-            f"mode {t}: the base point, from which use is measured, must lie in its box."
-        )
-    if (mode.up < 0).any() or (mode.down < 0).any():
-        raise ProblemError(
-            f"mode {t}: a step away from the base point must not give resources back (up, down"
-            " >= 0): choose as base the end of the box that uses least."
-        )
-    if (mode.per_value > 0).any():
-        raise ProblemError(
-            f"mode {t}: value that uses a resource is not supported; per_value must be <= 0 (a"
-            " target to which value contributes)."
-        )
-    if not 0 < mode.worth < np.inf:
-        raise ProblemError(
-            f"mode {t}: worth={mode.worth} must be positive and finite: leave out modes without"
-            " value."
-        )
-    if not mode.cap > -np.inf:
-        raise ProblemError(
-            f"mode {t}: cap={mode.cap} must be a number, or np.inf where every output counts."
-        )
+def _faults(mode: Mode) -> dict[str, bool]:
+    """What may be wrong with the numbers of a mode, and whether it is."""
+    outside = (mode.lower > mode.base) | (mode.base > mode.upper)
+    return {
+        "the base point, from which use is measured, must lie in its box.": outside.any(),
+        "a step away from the base point must not give resources back (up, down >= 0): choose as"
+        " base the end of the box that uses least.": ((mode.up < 0) | (mode.down < 0)).any(),
+        "value that uses a resource is not supported; per_value must be <= 0 (a target to which"
+        " value contributes).": (mode.per_value > 0).any(),
+        f"worth={mode.worth} must be positive and finite: leave out modes without value.": not (
+            0 < mode.worth < np.inf
+        ),
+        f"cap={mode.cap} must be a number, or np.inf where every output counts.": not (
+            mode.cap > -np.inf
+        ),
+    }
