@@ -317,9 +317,7 @@ class Description:
         yield self.of(kind)
         known = _package(kind.__module__) in KNOWN_PACKAGES
         if not known:
-            slots = {name: getattr(value, name) for name in _slots(kind) if hasattr(value, name)}
-            yield self.of(dict(getattr(value, "__dict__", {})))
-            yield self.of(slots)
+            yield self.of(object.__getstate__(value))  # attributes, those in slots too
         if known or any(base is not object and _known_name(base) for base in kind.__mro__):
             yield from self._stored(value)
 
@@ -407,16 +405,6 @@ def _function_in(entry: Any) -> Any:
     if isinstance(entry, (types.MemberDescriptorType, types.GetSetDescriptorType)):
         return entry.__name__
     return entry
-
-
-def _slots(kind: type) -> list[str]:
-    """Names of the slots of a class and its bases."""
-    names = []
-    for base in kind.__mro__:
-        for name, entry in vars(base).items():
-            if isinstance(entry, types.MemberDescriptorType):
-                names.append(name)
-    return names
 
 
 @functools.lru_cache(1024)

@@ -139,6 +139,30 @@ def _range(terms: Terms, constant: float) -> np.ndarray:
     return constant + np.sum(ranges, axis=0)
 
 
+def random_samples(
+    lower: np.ndarray, upper: np.ndarray, count: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Return random points in the boxes of randomly chosen samples.
+
+    Parameters
+    ----------
+    lower, upper : numpy.ndarray
+        Bounds of the inputs of n samples, of shape (n, p).
+    count : int
+        Number of points.
+    rng : numpy.random.Generator
+        Source of the random numbers.
+
+    Returns
+    -------
+    numpy.ndarray
+        Points of shape (count, p).
+    """
+    sample = rng.integers(len(lower), size=count)
+    fractions = rng.random((count, lower.shape[1]))
+    return lower[sample] + (upper - lower)[sample] * fractions
+
+
 def tie_expressions(model: Model, matrix: np.ndarray, name: str) -> np.ndarray:
     r"""Replace each expression by a new variable $z$ with the constraint $z = a^\top v + c$.
 

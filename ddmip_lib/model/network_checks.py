@@ -12,6 +12,7 @@ from ..bounds.reader import is_plain, traced_run
 from ..device import PlacedNetwork
 from ..errors import ProblemError
 from .exported import REMEDY, is_exported
+from .grid import random_samples
 
 CHECKED_SAMPLES = 5
 """Number of random inputs in the batch at which a network is checked."""
@@ -58,9 +59,7 @@ def validate_network(
     if not is_plain(net):
         _import_tracing()
     rng = np.random.default_rng(0)
-    sample = rng.integers(len(lower), size=CHECKED_SAMPLES)
-    fractions = rng.random((CHECKED_SAMPLES, lower.shape[1]))
-    points = torch.tensor(lower[sample] + (upper - lower)[sample] * fractions)
+    points = torch.tensor(random_samples(lower, upper, CHECKED_SAMPLES, rng))
     try:
         with torch.no_grad():
             values = net(points.clone())

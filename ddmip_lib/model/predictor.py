@@ -17,7 +17,7 @@ from ..errors import ProblemError
 from ..programs.scip import MILP
 from .exported import REMEDY, as_module, is_exported
 from .gradients import vjp
-from .grid import box
+from .grid import box, random_samples
 from .network_checks import last_line, not_finite
 
 MARGIN = 1e-3
@@ -324,7 +324,8 @@ def warn_of_steps(predictor: Predictor) -> None:
         The predictor.
     """
     rng = np.random.default_rng(0)
-    x = torch.tensor(_random_samples(predictor, rng), requires_grad=True)
+    points = random_samples(*box(predictor.inputs), WARNING_POINTS, rng)
+    x = torch.tensor(points, requires_grad=True)
     with suppress(RuntimeError, ProblemError), torch.enable_grad():
         raw = predictor.net(x.clone())
         if not raw.requires_grad:
@@ -340,14 +341,6 @@ def warn_of_steps(predictor: Predictor) -> None:
             " Enumeration.",
             stacklevel=3,
         )
-
-
-def _random_samples(predictor: Predictor, rng: np.random.Generator) -> np.ndarray:
-    """Points in the boxes of randomly chosen samples."""
-    lower, upper = box(predictor.inputs)
-    sample = rng.integers(len(lower), size=WARNING_POINTS)
-    fractions = rng.random((WARNING_POINTS, lower.shape[1]))
-    return lower[sample] + (upper - lower)[sample] * fractions
 
 
 def frozen_double(net: Any) -> nn.Module:

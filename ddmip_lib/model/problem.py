@@ -411,14 +411,7 @@ class _VariableChecks:
             self.inputs.add(variable.ptr())
 
     def _check_input_variable(self, variable: Any) -> None:
-        if not variable.ptr():
-            raise ProblemError(
-                "an input variable was deleted, or is of another model: use this model's own."
-            )
-        if variable.ptr() not in self.existing:
-            raise ProblemError(
-                f"input variable {variable.name} belongs to another model: use this model's own."
-            )
+        self._require_own(variable, "input")
         if variable.ptr() in self.outputs:
             raise ProblemError(
                 f"{variable.name} is an output of a network already: chain the two in one module."
@@ -431,12 +424,9 @@ class _VariableChecks:
             )
 
     def check_output(self, entry: Any) -> None:
-        if is_variable(entry) and not entry.ptr():
-            raise ProblemError(
-                "an output variable was deleted: it must be a variable of this model."
-            )
-        if not is_variable(entry) or entry.ptr() not in self.existing:
+        if not is_variable(entry):
             raise ProblemError(f"output {entry} must be a variable of this model.")
+        self._require_own(entry, "output")
         if entry.ptr() in self.outputs:
             raise ProblemError(
                 f"output variable {entry.name} is used twice: one variable for each output."
@@ -446,3 +436,14 @@ class _VariableChecks:
                 f"{entry.name} is an input of a network too: chain the two in one module."
             )
         self.outputs.add(entry.ptr())
+
+    def _require_own(self, variable: Any, role: str) -> None:
+        """Raise an error if a variable is none of this model; a deleted one has no name."""
+        if not variable.ptr():
+            raise ProblemError(
+                f"an {role} variable was deleted, or is of another model: use this model's own."
+            )
+        if variable.ptr() not in self.existing:
+            raise ProblemError(
+                f"{role} variable {variable.name} belongs to another model: use this model's own."
+            )
