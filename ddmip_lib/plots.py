@@ -95,7 +95,11 @@ def _iterations(run: Solution | History) -> History:
 
 
 def _axes(ax: Axes | None, **options: Any) -> Axes:
-    return plt.subplots(**options)[1] if ax is None else ax
+    """The given axes or new ones, where the next curves have the first styles."""
+    if ax is None:
+        ax = plt.subplots(**options)[1]
+    ax.set_prop_cycle(STYLE["axes.prop_cycle"])
+    return ax
 
 
 def legend_below(ax: Axes, ncols: int, drop: float = 0.2, **options: Any) -> None:
@@ -292,16 +296,8 @@ def plot_multipliers(lams: Any, ax: Axes | None = None, highlight: int = 4) -> A
             label=f"the other {rest.shape[1]}",
         )
     for number, i in enumerate(order[:highlight]):
-        style = number % len(COLOURS)
-        ax.plot(
-            k,
-            values[:, i],
-            color=COLOURS[style],
-            linestyle=DASHES[style],
-            marker=MARKERS[style],
-            markevery=(0.05 * number, 0.2),
-            label=f"$\\lambda_{{{i + 1}}}$",
-        )
+        label = f"$\\lambda_{{{i + 1}}}$"
+        ax.plot(k, values[:, i], markevery=(0.05 * number, 0.2), label=label)
     ax.axhline(0, color=INK, linewidth=0.8, linestyle="-", marker="")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return _over_iterations(ax, "multiplier")
@@ -450,23 +446,13 @@ def plot_incumbents(solutions: Mapping[str, Solution], ax: Axes | None = None) -
         The axes.
     """
     ax = _axes(ax)
-    for number, (label, solution) in enumerate(solutions.items()):
+    for label, solution in solutions.items():
         seconds, values = incumbent_times(solution)
         if not np.isfinite(values).any():
             label += " (no solution)"
-        colour = COLOURS[number % len(COLOURS)]
-        dashes = DASHES[number % len(DASHES)]
-        ax.step(
-            seconds, values, where="post", color=colour, linestyle=dashes, marker="", label=label
-        )
-        ax.plot(
-            seconds[-1:],
-            values[-1:],
-            color=colour,
-            linestyle="none",
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=7,
-        )
+        end = (len(values) - 1, 1)
+        (curve,) = ax.step(seconds, values, where="post", markevery=end, markersize=7, label=label)
+        colour = curve.get_color()
         if solution.bound is not None:
             ax.axhline(solution.bound, color=colour, linestyle=":", linewidth=1.2)
             ax.annotate(
