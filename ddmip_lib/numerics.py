@@ -33,10 +33,12 @@ def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
     return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
 
 
-def finite_size(values: np.ndarray) -> np.ndarray:
-    """Return the absolute value of each finite number, and 0 for all others.
+def finite_size(*values: np.ndarray) -> np.ndarray:
+    """Return the largest absolute value of the finite numbers at each place of these arrays.
 
-    >>> finite_size(np.array([-2.0, np.inf]))
+    It is 0 where no number is finite.
+
+    >>> finite_size(np.array([-2.0, np.inf]), np.array([1.0, -np.inf]))
     array([2., 0.])
     """
-    return np.where(np.isfinite(values), np.abs(values), 0.0)
+    return np.max([np.where(np.isfinite(part), np.abs(part), 0.0) for part in values], axis=0)

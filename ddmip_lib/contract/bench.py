@@ -97,19 +97,17 @@ class Bench:
         """All examples by name."""
         return {example.name: example for example in examples()}
 
-    def solve(
-        self, name: str, time_limit: Any = None, seed: Any = 0, callback: Any = None, **options: Any
-    ) -> Solution:
+    def solve(self, name: str, callback: Any = None, **options: Any) -> Solution:
         """Solve an example and store the call.
 
         Parameters
         ----------
         name
             Name of the example.
-        time_limit, seed, options
-            Arguments of the solver; the time limit is `seconds` by default.
         callback
             Callback of the solver, if it supports one.
+        **options
+            Arguments of the solver; the time limit is `seconds` by default.
         """
         example = self.examples[name]
         before = self._state(example)
@@ -117,11 +115,8 @@ class Bench:
         began = now()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             solver = self._solver(callback)
-            if time_limit is None:
-                time_limit = self.seconds
-            solution: Solution = solver.solve(
-                example.problem, time_limit=time_limit, seed=seed, **options
-            )
+            arguments = {"time_limit": self.seconds, "seed": 0} | options
+            solution: Solution = solver.solve(example.problem, **arguments)
         seconds = now() - began
         after = self._state(example)
         changed = [what for what in before if before[what] != after[what]]

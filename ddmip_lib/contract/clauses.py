@@ -100,7 +100,7 @@ def _same_seed(bench: Bench) -> bool:
 
 
 def _other_seed(bench: Bench) -> bool:
-    return bench.solve(PLAIN_EXAMPLE, int(bench.seconds) + 1, 2**31 + 7).found
+    return bench.solve(PLAIN_EXAMPLE, time_limit=int(bench.seconds) + 1, seed=2**31 + 7).found
 
 
 def _without_time(bench: Bench) -> bool:

@@ -113,7 +113,7 @@ class AssignmentList:
     def _slack(self) -> np.ndarray:
         """More than verification tolerates in constraints with continuous variables; else 0."""
         milp = self.milp
-        sides = np.maximum(finite_size(milp.row_lower), finite_size(milp.row_upper))
+        sides = finite_size(*milp.sides)
         values = 1.0 + np.where(self._unfixed, 0.0, finite_size(milp.lower))
         slack = CONTINUOUS_CONSTRAINT_SLACK * (sides + abs(milp.rows) @ values)
         return np.where(_entries_per_row(milp, ~milp.integer) > 0, slack, 0.0)

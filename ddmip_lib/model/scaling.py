@@ -85,9 +85,9 @@ class Units:
         self.fixed = (milp.lower == milp.upper) & ~instance.is_output
         self.exact = milp.integer | self.fixed
         self.coefficients = abs(milp.rows)
-        self.side = np.maximum(finite_size(milp.row_lower), finite_size(milp.row_upper))
+        self.side = finite_size(*milp.sides)
         bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper)
-        known = np.maximum(finite_size(milp.lower), finite_size(milp.upper))
+        known = finite_size(milp.lower, milp.upper)
         self.max_term = np.where(bounded, np.inf, np.maximum(MAX_UNBOUNDED_TERM, known))
         self.row = np.maximum(self._largest_terms(), self.side)
         continuous_entries = np.diff(milp.rows[:, ~milp.integer].tocsr().indptr)

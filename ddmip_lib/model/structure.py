@@ -180,17 +180,14 @@ def _structure(
 
 def _sample_incidence(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
     """Which free variables are inputs or outputs of each sample: (samples, variables)."""
-    rows = [np.zeros(0, dtype=int)]
-    columns = [np.zeros(0, dtype=int)]
-    n_samples = 0
+    parts = []
     for mapping in instance.maps:
-        for index in (mapping.index, mapping.output):
-            used = (index >= 0) & free[index]
-            rows.append(n_samples + np.nonzero(used)[0])
-            columns.append(index[used])
-        n_samples += len(mapping.output)
-    entries = np.concatenate(rows), np.concatenate(columns)
-    return sp.csr_matrix((np.ones(len(entries[0])), entries), shape=(n_samples, len(free)))
+        index = np.hstack([mapping.index, mapping.output])
+        sample, column = np.nonzero((index >= 0) & free[index])
+        entries = sample, index[sample, column]
+        shape = len(index), len(free)
+        parts.append(sp.csr_matrix((np.ones(len(sample)), entries), shape=shape))
+    return sp.vstack(parts, format="csr")
 
 
 def _constraint_incidence(milp: MILP, free: np.ndarray) -> sp.csr_matrix:

@@ -334,19 +334,12 @@ def in_order(
     TypeError
         If one of them is no module.
     """
-    names = ", ".join(species)
-    if nets is None:
-        raise ProblemError(
-            f"nets is missing, a survival network for each of {names}: {NETS_REMEDY}"
-        )
-    if isinstance(nets, Mapping):
-        if set(nets) != set(species):
-            raise ProblemError(
-                f"nets names {', '.join(nets)}, the species are {names}: {NETS_REMEDY}"
-            )
+    if isinstance(nets, Mapping) and set(nets) == set(species):
         nets = [nets[name] for name in species]
-    if isinstance(nets, nn.Module) or len(nets) != len(species):
-        raise ProblemError(f"nets must hold {len(species)} networks, for {names}: {NETS_REMEDY}")
+    if not isinstance(nets, Sequence) or len(nets) != len(species):
+        raise ProblemError(
+            f"nets must hold {len(species)} networks, for {', '.join(species)}: {NETS_REMEDY}"
+        )
     for name, net in zip(species, nets, strict=True):
         if not isinstance(net, nn.Module):
             raise TypeError(
