@@ -352,7 +352,7 @@ def _checked(t: int, mode: Mode, m: int) -> Mode:
     return checked
 
 
-def _faults(mode: Mode) -> dict[str, bool]:
+def _faults(mode: Mode) -> dict[str, Any]:
     """What may be wrong with the numbers of a mode, and whether it is."""
     outside = (mode.lower > mode.base) | (mode.base > mode.upper)
     return {
