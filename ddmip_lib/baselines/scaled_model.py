@@ -17,6 +17,7 @@ import torch
 from pyscipopt import Model, quicksum
 from torch import nn
 
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
 from ..model.instance import Instance
 from ..numerics import power_of_two
@@ -31,6 +32,9 @@ from ..programs.scip import (
     solution_values,
 )
 from .scip_run import Numerics, set_numerics
+
+KEEP_UNITS = tuple(unit.layer for unit in ACTIVATIONS.values() if unit.switches)
+"""Layers of activations whose values have the unit of their arguments."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +191,7 @@ def scaled_layers(
 ) -> tuple[list[nn.Module], np.ndarray]:
     """Return the same network with inputs and units in other units.
 
-    A ReLU keeps a unit, other activations do not.
+    An activation that is linear on either side of 0 keeps a unit, others do not.
 
     Parameters
     ----------
@@ -218,10 +222,10 @@ def scaled_layers(
     for k, (layer, size) in enumerate(zip(layers, sizes, strict=True)):
         if not isinstance(layer, nn.Linear):
             scaled.append(layer)
-            into = into if isinstance(layer, nn.ReLU) else np.ones(len(into))
+            into = into if isinstance(layer, KEEP_UNITS) else np.ones(len(into))
             continue
         out = np.ones(len(size))
-        if k == last or isinstance(layers[k + 1], nn.ReLU):
+        if k == last or isinstance(layers[k + 1], KEEP_UNITS):
             out = power_of_two(size)
         if k + 1 >= last:
             out = np.where(whole, 1.0, out)

@@ -1,11 +1,16 @@
-r"""Activations that bounds support, one entry each. A new one needs linear bounds on an interval,
-$\alpha a + \beta \le g(a) \le \sigma a + \tau$.
+r"""All activations that the library supports, one entry each: a new one is added here alone.
+
+An entry of `ACTIVATIONS` is an activation that is a node of graphs. It needs linear bounds on an
+interval, $\alpha a + \beta \le g(a) \le \sigma a + \tau$, and, where it is piecewise linear,
+constraints of a mixed-integer program. An entry of `LEAKY` is one that graphs write as $s a + (1 -
+s)(a)_+$, for any real slope $s$: bounds, splits and constraints are those of the ReLU.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -166,6 +171,59 @@ def _derivative(at: Tensor) -> Tensor:
     return 1 - at.tanh() ** 2
 
 
+class ConstraintWriter(Protocol):
+    """A mixed-integer linear program to which variables and constraints are added."""
+
+    def variable(self, lower: float, upper: float, integer: bool = False) -> int:
+        """Add a variable and return its index."""
+
+    def add_constraint(
+        self, at: Sequence[int], weights: Sequence[float], low: float, high: float
+    ) -> None:
+        """Add the constraint low <= weights'v <= high on the variables `at`."""
+
+
+def relu_constraints(
+    program: ConstraintWriter, at: int, number: float, low: float, high: float
+) -> tuple[int, float]:
+    r"""Add $z = (a)_+$ to a program.
+
+    Where $a$ can have both signs, a binary $\delta$ is 1 if the unit is on: $z \ge a$,
+    $z \le a - l (1 - \delta)$, $0 \le z \le h \delta$.
+
+    Parameters
+    ----------
+    program : ConstraintWriter
+        The program.
+    at, number : int and float
+        The index of the variable $a$; if it is -1, $a$ is the number.
+    low, high : float
+        The range $[l, h]$ of $a$.
+
+    Returns
+    -------
+    at, number : int and float
+        $z$, in the same form.
+
+    Examples
+    --------
+    >>> relu_constraints(None, 3, 0.0, 0.5, 1.0), relu_constraints(None, -1, -2.0, -3.0, 1.0)
+    ((3, 0.0), (-1, 0.0))
+    """
+    if at < 0:
+        return -1, max(number, 0.0)
+    if high <= 0:
+        return -1, 0.0
+    if low >= 0:
+        return at, number
+    z = program.variable(0.0, high)
+    on = program.variable(0.0, 1.0, integer=True)
+    program.add_constraint([z, at], [1.0, -1.0], 0.0, np.inf)
+    program.add_constraint([z, at, on], [1.0, -1.0, -low], -np.inf, -low)
+    program.add_constraint([z, on], [1.0, -high], -np.inf, 0.0)
+    return z, number
+
+
 @dataclass(frozen=True)
 class Activation:
     r"""A nondecreasing function $g$ of one number with $|g(a)| \le |a| +$ `offset`, also for its
@@ -175,17 +233,27 @@ class Activation:
     ----------
     value : callable
         The function on tensors.
-    lines : callable
+    linear_bounds : callable
         Linear bounds from the ends of intervals.
     layer : type
         The class of torch's layer.
+    sklearn : str
+        The name in scikit-learn.
+    constraints : callable, optional
+        Adds the activation of one unit to a program, as `relu_constraints` does; None if no
+        mixed-integer linear program is exact.
     offset : float
         The offset in the bound of $|g|$.
     error : float
         A bound of the error of torch's value.
     switches : bool
-        Whether $g$ is linear on either side of 0, so that one binary models it exactly; others have
-        no exact mixed-integer linear model.
+        Whether $g$ is linear on either side of 0, so that units can be split there, and $g(c a) = c
+        g(a)$ for $c > 0$.
+    keeps_positive : bool
+        Whether $g(a) = a$ for $a > 0$ and $g(a) \le 0$ for $a \le 0$, so that a class is the same
+        without it.
+    one_sign : bool
+        Whether all values are positive, so that they are no logits.
 
     Examples
     --------
@@ -197,19 +265,32 @@ class Activation:
     value: Callable[[Tensor], Tensor]
     linear_bounds: Callable[[Tensor, Tensor], Lines]
     layer: type[nn.Module]
+    sklearn: str
+    constraints: Callable[..., tuple[int, float]] | None = None
     offset: float = 1.0
     error: float = 32 * EPSILON
     switches: bool = False
-
-    @property
-    def rows(self) -> bool:
-        """Whether constraints of a mixed-integer linear program model it exactly."""
-        return self.switches
+    keeps_positive: bool = False
+    one_sign: bool = False
 
 
 ACTIVATIONS = {
-    "relu": Activation(torch.relu, relu_lines, nn.ReLU, offset=0.0, error=0.0, switches=True),
-    "tanh": Activation(torch.tanh, tanh_lines, nn.Tanh),
-    "sigmoid": Activation(torch.sigmoid, sigmoid_lines, nn.Sigmoid),
+    "relu": Activation(
+        torch.relu,
+        relu_lines,
+        nn.ReLU,
+        "relu",
+        relu_constraints,
+        offset=0.0,
+        error=0.0,
+        switches=True,
+        keeps_positive=True,
+    ),
+    "tanh": Activation(torch.tanh, tanh_lines, nn.Tanh, "tanh"),
+    "sigmoid": Activation(torch.sigmoid, sigmoid_lines, nn.Sigmoid, "logistic", one_sign=True),
 }
 """By torch's name of the operation."""
+LEAKY: dict[str, type[nn.Module]] = {"leaky_relu": nn.LeakyReLU, "_prelu_kernel": nn.PReLU}
+r"""Layers whose value is $a$ for $a \ge 0$ and $s a$ for $a < 0$, by torch's name of the operation,
+which has the slope $s$, or one for each channel, as its second argument.
+"""

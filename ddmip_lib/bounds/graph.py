@@ -121,7 +121,7 @@ class Graph:
     def curved(self) -> list[str]:
         """The kinds of activations without an exact mixed-integer linear model."""
         kinds = (node.kind for node in self.nodes if isinstance(node, Elementwise))
-        return [kind for kind in kinds if not ACTIVATIONS[kind].rows]
+        return [kind for kind in kinds if ACTIVATIONS[kind].constraints is None]
 
     def values(self, points: Tensor) -> list[Tensor]:
         """Evaluate all nodes.
@@ -151,11 +151,13 @@ class Graph:
         return self.values(points)[-1]
 
     def before_relu(self) -> "Graph":
-        """Return the graph without ReLUs at its end, which keep positive outputs positive."""
-        nodes = self.nodes
-        while _ends_with_relu(nodes):
-            nodes = nodes[:-1]
-        return Graph(nodes, self.layers[: len(nodes)])
+        """Return the graph without activations at its end that keep positive values, such as ReLUs:
+        the class of the output is the same.
+        """
+        count = len(self.nodes)
+        while count > 2 and _keeps_positive(self.nodes[count - 1], count - 2):
+            count -= 1
+        return Graph(self.nodes[:count], self.layers[:count])
 
     def name(self, index: int) -> str:
         """Return a description of a node for messages."""
@@ -168,12 +170,11 @@ class Graph:
         return Graph(tuple(_moved(node, device) for node in self.nodes), self.layers)
 
 
-def _ends_with_relu(nodes: tuple[Node, ...]) -> bool:
-    """Whether the last node is a ReLU of the node before it, which is not the input."""
-    last = nodes[-1]
-    if not isinstance(last, Elementwise) or last.kind != "relu":
+def _keeps_positive(node: Node, parent: int) -> bool:
+    """Whether a node is an activation, of this parent, that keeps positive values."""
+    if not isinstance(node, Elementwise) or node.parent != parent:
         return False
-    return last.parent == len(nodes) - 2 > 0
+    return ACTIVATIONS[node.kind].keeps_positive
 
 
 def _moved(node: Node, device: str | torch.device) -> Node:

@@ -50,7 +50,8 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
         reason = str(error).split(": they need")[0]
         raise UnsupportedNetworkError(
             f"an exact model needs Linear, {supported} in a chain (BatchNorm and convolutions are"
-            f" folded); {reason}. DualDecomposition takes any differentiable module."
+            f' folded); {reason}. BigM(ranges="crown") takes sums of layers too,'
+            " DualDecomposition any differentiable module."
         ) from error
 
 

@@ -13,18 +13,16 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import UnsupportedNetworkError
+from .activations import ACTIVATIONS, LEAKY
 from .graph import Graph
 from .trace import PROBE_ROWS, Tape, Traced, aten
 
+LAYERS = [*(unit.layer for unit in ACTIVATIONS.values()), *LEAKY.values()]
 SUPPORTED = (
-    "Linear, Conv1d, Conv2d, BatchNorm, ReLU, LeakyReLU, Sigmoid, Tanh, Dropout, Identity, Flatten,"
-    " reshaping, sums of layers, and constants added or multiplied"
+    f"Linear, Conv1d, Conv2d, BatchNorm, {', '.join(layer.__name__ for layer in LAYERS)}, Dropout,"
+    " Identity, Flatten, reshaping, sums of layers, and constants added or multiplied"
 )
-OPERATIONS = {
-    nn.ReLU: aten.relu.default,
-    nn.Sigmoid: aten.sigmoid.default,
-    nn.Tanh: aten.tanh.default,
-}
+OPERATIONS = {unit.layer: getattr(aten, kind).default for kind, unit in ACTIVATIONS.items()}
 
 
 def network_graph(net: nn.Module, n_in: int) -> Graph:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .activations import ACTIVATIONS
+from .activations import ACTIVATIONS, LEAKY
 from .graph import GraphBuilder
 
 PROBE_ROWS = 3  # samples of the probe batch
@@ -23,7 +23,9 @@ MIN_WEIGHT = 1e-120
 MAX_WEIGHT = 1e120
 """Weights of other absolute values are refused: products of them could underflow or overflow."""
 MIXED = "samples that influence each other"
-NAMED_BY_OPERATION = {"Linear", "Conv", "BatchNorm", "ReLU", "LeakyReLU", "Sequential"}
+NAMED_BY_OPERATION = {"Linear", "Conv", "BatchNorm", "Sequential"} | {
+    layer.__name__ for layer in [*(unit.layer for unit in ACTIVATIONS.values()), *LEAKY.values()]
+}
 """Layers of torch that are supported: refused operations in them are named, not the layers."""
 aten: Any = torch.ops.aten
 
@@ -319,11 +321,9 @@ def _activation(tape: Tape, func: Any, out: Tensor, value: Traced) -> int:
     return tape.builder.activation(value.node, tape.last)
 
 
-def _leaky(tape: Tape, func: Any, out: Tensor, value: Traced, slope: float = 0.01) -> int:
-    r"""$\max(a, sa) = s a + (1 - s)(a)_+$ for $0 \le s \le 1$."""
+def _leaky(tape: Tape, func: Any, out: Tensor, value: Traced, slope: Any = 0.01) -> int:
+    r"""$s a + (1 - s)(a)_+$, which is $a$ for $a \ge 0$ and $s a$ for $a < 0$."""
     assert value.node is not None
-    if not 0 <= slope <= 1:
-        raise Refused(f"a slope of {slope}")
     positive = Traced(value.probe.relu(), tape.builder.activation(value.node, "relu"), tape)
     linear = tape.scaled(value, slope, 0.0, slope * value.probe)
     rest = tape.scaled(positive, 1 - slope, 0.0, (1 - slope) * positive.probe)
@@ -504,11 +504,11 @@ CONSTANTS = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "n
 RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(MOVES, _move),
     **dict.fromkeys(ACTIVATIONS, _activation),
+    **dict.fromkeys(LEAKY, _leaky),
     **dict.fromkeys(("mm", "sum", "mean", "avg_pool2d"), _linear),
     "addmm": _addmm,
     "convolution": _convolution,
     "native_batch_norm": _norm,
-    "leaky_relu": _leaky,
     "add": _add,
     "sub": _subtract,
     "mul": _multiply,

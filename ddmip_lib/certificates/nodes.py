@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Elementwise, Graph
 from ..bounds.result import Range, select
 from .losses import Losses
@@ -174,6 +175,6 @@ def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
 
 
 def switches(graph: Graph) -> list[bool]:
-    """Return for each activation whether it is a ReLU, whose units can be split."""
-    nodes = [graph.nodes[index] for index in graph.activations]
-    return [isinstance(node, Elementwise) and node.kind == "relu" for node in nodes]
+    """Return for each activation whether its units can be split at 0, as those of a ReLU."""
+    kinds = [node.kind for node in graph.nodes if isinstance(node, Elementwise)]
+    return [ACTIVATIONS[kind].switches for kind in kinds]

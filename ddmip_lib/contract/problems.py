@@ -1,8 +1,9 @@
 """Examples for `check_solver`: problems so small that their optimum is found by enumeration."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class Example:
 
 
 def distance_net(
-    *centre: float, outputs: int = 1, activation: type[nn.Module] = nn.ReLU
+    *centre: float, outputs: int = 1, activation: Callable[[], nn.Module] = nn.ReLU
 ) -> nn.Sequential:
     r"""Return the network $f_k(x) = k \sum_j (g(x_j - a_j) + g(a_j - x_j))$ for $k = 1, \dots$
 
@@ -68,7 +69,7 @@ def distance_net(
     outputs
         Number of outputs.
     activation
-        Module of the activation $g$.
+        Class or function that makes the layer of the activation $g$.
 
     Examples
     --------
@@ -364,6 +365,11 @@ def _structure_examples() -> list[Example]:
             "two outputs",
             networks=[(distance_net(1.5, outputs=2), SINGLES)],
             objective=[0.0, 0.0, 2.0, -1.0, 1.0, 1.0],
+        ),
+        _integer(
+            "leaky activations",
+            networks=[(distance_net(1.5, activation=partial(nn.PReLU, init=-0.5)), SINGLES)],
+            needs="any module",
         ),
         _integer(
             "a network without bounds of its own",

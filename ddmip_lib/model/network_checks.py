@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.reader import is_plain, traced_run
 from ..device import PlacedNetwork
 from ..errors import ProblemError
@@ -16,7 +17,9 @@ from .grid import random_samples
 
 CHECKED_SAMPLES = 5
 """Number of random inputs in the batch at which a network is checked."""
-SQUASHED = {"sigmoid", "softmax", "log_softmax", "log_sigmoid_forward"}
+SQUASHED = {"softmax", "log_softmax", "log_sigmoid_forward"} | {
+    kind for kind, unit in ACTIVATIONS.items() if unit.one_sign
+}
 """Last operations whose values have one sign, so that they are no logits."""
 ABSOLUTE_ROUNDING = 1e-9
 """Difference of two outputs that sums in another order may cause, in the outputs' unit."""

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..bounds import Graph, network_graph
-from ..bounds.activations import ACTIVATIONS
-from ..bounds.graph import Elementwise
 from ..certificates import certify
 from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
@@ -128,11 +126,6 @@ def solve(
         solution = run.finish(run_plan, interrupted)
         report_progress(bound=solution.bound)
         return solution
-
-
-def _has_exact_model(graph: Graph) -> bool:
-    elementwise = [node for node in graph.nodes if isinstance(node, Elementwise)]
-    return all(ACTIVATIONS[node.kind].rows for node in elementwise)
 
 
 class Portfolio:
@@ -348,7 +341,7 @@ class Portfolio:
             self.proof_complete = True
             reason = f"the exact model has {units} units, more than {UNITS}"
             self.record("proof", "not tried", began, reason)
-        elif priced or all(map(_has_exact_model, graphs)):
+        elif priced or not any(graph.curved for graph in graphs):
             self._prove_by_exact_model(began, graphs, patient)
         else:
             few_inputs = len(instance.free_inputs) <= MAX_INPUTS_FOR_ALL_TIME

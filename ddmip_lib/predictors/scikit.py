@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
 from ..errors import UnsupportedNetworkError
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid}
+LAYERS = {unit.sklearn: unit.layer for unit in ACTIVATIONS.values()}
 LINEAR = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "LogisticRegression")
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler")
 
@@ -74,7 +75,7 @@ def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
     if name in ("MLPRegressor", "MLPClassifier") and _fitted(estimator, "out_activation_") != "exp":
         weights = [weight.T.astype(float) for weight in estimator.coefs_]
         layers = list(zip(weights, estimator.intercepts_, strict=True))
-        return layers, ACTIVATIONS.get(estimator.activation, nn.Identity)
+        return layers, LAYERS.get(estimator.activation, nn.Identity)
     raise UnsupportedNetworkError(
         f"{name} is no network that from_sklearn reads (see its documentation): pass"
         " black_box(estimator.predict)."

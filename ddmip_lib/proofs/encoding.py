@@ -5,11 +5,11 @@ network's: each constraint and bound is relaxed by the feasibility tolerance, an
 network by its rounding error in float64 (`bounds.rounding`). So a verified objective beyond such a
 bound is a mistake in this library, never a matter of tolerances.
 
-A unit $z = (a)_+$ with $m \le a \le M$, $m < 0 < M$, becomes $z \ge a$, $z \le a - m(1 - \delta)$,
-$z \le M\delta$ with a binary $\delta$; other units are linear. A tanh or sigmoid lies between two
-linear bounds, which is a relaxation. A class $y$ of a logit $o$ is tied by
-$y = 1 \Rightarrow o \ge 0$ and $y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the
-user's model that are not linear are left out: a bound without them is one with them.
+An activation has the constraints of its entry in `bounds.activations`: a ReLU that can switch takes
+a binary, other ReLUs are linear. One without, such as tanh, lies between two linear bounds, which
+is a relaxation. A class $y$ of a logit $o$ is tied by $y = 1 \Rightarrow o \ge 0$ and
+$y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the user's model that are not linear
+are left out: a bound without them is one with them.
 """
 
 from collections.abc import Sequence
@@ -296,29 +296,15 @@ class NetworkEncoder:
         """Add an activation of units with these ranges, whose values lie in `ends`."""
         at = before.at.copy()
         number = before.number.copy()
+        constraints = ACTIVATIONS[kind].constraints
         for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
-            if kind == "relu":
-                at[k], number[k] = self._relu(a, number[k], low, high)
+            if constraints is not None:
+                at[k], number[k] = constraints(self, a, number[k], low, high)
                 continue
             at[k] = self.variable(ends[0][k], ends[1][k])
             if a >= 0:
                 self._between_lines(kind, at[k], a, (low, high), error[k])
         return NodeColumns(at, number)
-
-    def _relu(self, a: int, number: float, low: float, high: float) -> tuple[int, float]:
-        """Add the positive part of a unit in [low, high]; return its variable and its number."""
-        if a < 0:
-            return -1, max(number, 0.0)
-        if high <= 0:
-            return -1, 0.0
-        if low >= 0:
-            return a, number
-        z = self.variable(0.0, high)
-        on = self.variable(0.0, 1.0, integer=True)
-        self.add_constraint([z, a], [1.0, -1.0], 0.0, np.inf)
-        self.add_constraint([z, a, on], [1.0, -1.0, -low], -np.inf, -low)
-        self.add_constraint([z, on], [1.0, -high], -np.inf, 0.0)
-        return z, number
 
     def _between_lines(
         self, kind: str, z: int, a: int, ends: tuple[float, float], error: float

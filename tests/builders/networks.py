@@ -86,6 +86,9 @@ KINDS = {
         nn.Linear(2 * p, 1),
     ),
     "leaky": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.LeakyReLU(0.2), nn.Linear(h, 1)),
+    "parametric": lambda p, h: nn.Sequential(
+        nn.Linear(p, h), nn.PReLU(h), nn.Linear(h, 2), nn.PReLU(), nn.Linear(2, 1)
+    ),
     "tanh": lambda p, h: nn.Sequential(nn.Linear(p, h), nn.Tanh(), nn.Linear(h, 1)),
     "sigmoid": lambda p, h: nn.Sequential(
         nn.Linear(p, h), nn.ReLU(), nn.Linear(h, 2), nn.Sigmoid(), nn.Linear(2, 1)

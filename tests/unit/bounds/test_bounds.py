@@ -9,6 +9,8 @@ import importlib
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyscipopt import Model
 from scipy.optimize import linprog
 from torch import Tensor, nn
@@ -86,6 +88,28 @@ def deep_sequential() -> nn.Module:
     )
 
 
+def prelu(*slopes: float) -> nn.PReLU:
+    """A PReLU with these slopes, one for each channel."""
+    layer = nn.PReLU(len(slopes))
+    layer.weight.data.copy_(torch.tensor(slopes))
+    return layer
+
+
+def parametric() -> nn.Module:
+    """PReLUs with one slope for each unit, for each channel and for all, some of them negative."""
+    return nn.Sequential(
+        nn.Linear(4, 4),
+        prelu(-1.5, 0.25, 0.0, 3.0),
+        nn.Unflatten(1, (2, 2)),
+        nn.Conv1d(2, 3, 2, padding=1),
+        prelu(-1.0, 0.1, 1.0),
+        nn.Flatten(),
+        nn.Linear(9, 3),
+        prelu(-0.5),
+        nn.Linear(3, 1),
+    )
+
+
 def image_net() -> nn.Module:
     return nn.Sequential(
         nn.Unflatten(1, (1, 2, 2)),
@@ -105,6 +129,8 @@ NETS = {
     "linear": lambda: nn.Linear(4, 2),
     "relu last": lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU()),
     "leaky": lambda: nn.Sequential(nn.Linear(4, 6), nn.LeakyReLU(0.2), nn.Linear(6, 1)),
+    "leaky, negative slope": lambda: nn.Sequential(nn.Linear(4, 3), nn.LeakyReLU(-0.7)),
+    "parametric": parametric,
     "one unit": lambda: nn.Sequential(nn.Linear(4, 1), nn.ReLU(), nn.Linear(1, 1)),
     "image": image_net,
     "joined": Joined,
@@ -151,6 +177,32 @@ def test_the_graph_computes_the_network_and_bounds_enclose_it_without_tolerance(
                 ):
                     form = torch.einsum("nqp,snp->snq", coef, inside) + const
                     assert (sign * (values - form) >= 0).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_the_bounds_of_one_prelu_are_those_of_its_ends_and_its_kink(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    slopes = 10.0 ** rng.uniform(-2, 2) * rng.normal(size=3)
+    low = rng.normal(size=3)
+    high = low + rng.exponential(size=3)
+    layer = prelu(*slopes).double()
+    slopes = layer.weight.numpy(force=True)
+    graph = network_graph(layer, 3)
+    box = Box(torch.tensor(low)[None], torch.tensor(high)[None])
+    ends = [np.where(a > 0, a, slopes * a) for a in (low, high, np.clip(0.0, low, high))]
+    smallest = np.min(ends, axis=0)
+    largest = np.max(ends, axis=0)
+    for bounds in (intervals(graph, box), crown(graph, box), optimised_crown(graph, box)):
+        assert (bounds.lower[0].numpy() <= smallest).all()
+        assert (bounds.upper[0].numpy() >= largest).all()
+        if (
+            bounds.slopes is not None
+        ):  # the chord is above a convex function and below a concave one
+            convex = slopes <= 1
+            close = {"rtol": 1e-9, "atol": 1e-9}
+            np.testing.assert_allclose(bounds.upper[0][convex], largest[convex], **close)
+            np.testing.assert_allclose(bounds.lower[0][~convex], smallest[~convex], **close)
 
 
 def test_adjacent_affine_maps_are_merged() -> None:
@@ -280,7 +332,8 @@ def test_lines_enclose_the_activation(kind: str, scale: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "depth"), [("mlp", 2), ("residual", 1), ("convolution", 2), ("leaky", 1)]
+    ("name", "depth"),
+    [("mlp", 2), ("residual", 1), ("convolution", 2), ("leaky", 1), ("parametric", 1)],
 )
 def test_the_exact_model_is_exact_and_lies_within_the_bounds(name: str, depth: int) -> None:
     torch.manual_seed(2)
@@ -288,12 +341,12 @@ def test_the_exact_model_is_exact_and_lies_within_the_bounds(name: str, depth: i
         "mlp": lambda: mlp(depth, 4, 3),
         "residual": lambda: resnet(depth, 3, 3),
         "convolution": lambda: conv1d(depth, 1, 3),
+        "leaky": lambda: nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.3), nn.Linear(4, 1)),
+        "parametric": lambda: nn.Sequential(
+            nn.Linear(3, 4), prelu(-0.8, 0.2, 1.5, 0.5), nn.Linear(4, 1)
+        ),
     }
-    chosen = (
-        net[name]()
-        if name in net
-        else nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.3), nn.Linear(4, 1))
-    )
+    chosen = net[name]()
     for parameter in chosen.parameters():
         parameter.data.mul_(2.0)
     graph = network_graph(chosen, 3)
