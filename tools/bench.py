@@ -25,8 +25,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from ddmip_lib.problems import water_potability
 from tools import bench_limits, bench_methods, bench_ratios
 from tools.text_table import table
 
+Rows = list[dict[str, Any]]
 SIZES = (25, 50, 100, 200, 400)
 NETS = ((2, 16), (4, 32), (6, 64), (6, 128))
 BLOCKS: dict[str, Callable[[], Any]] = {
@@ -70,41 +70,36 @@ def iteration_cost(
     plain = mlp(depth, width, 9, seed=0)
     problem = water_potability(n=n, net=plain, seed=42)
     solver = DualDecomposition(nn_block=BLOCKS[block](), penalty=10.0)
+    row: dict[str, Any] = {"block": block, "net": f"{depth}x{width}", "n": n}
+    row |= _timed(problem, solver, iterations)
+    if block == "barrier":
+        # It differentiates twice as well: its bare cost is not a number of passes.
+        return row | {"passes_ms": None, "overhead_ms": None}
+    counted = water_potability(n=n, net=Counted(plain).eval(), seed=42)
+    net = _counted(counted, solver, iterations)
+    output = problem.predictors[0].raw(np.zeros((1, 9)))
+    x = torch.tensor(output.repeat(9, axis=1).repeat(n, axis=0))
+    calls = {with_gradient: count / iterations for with_gradient, count in net.calls.items()}
+    passes = 1e3 * _bare(net.net, x, calls)
+    overhead = row["iteration_ms"] - row["solver_ms"] - passes
+    return row | {"passes_ms": passes, "overhead_ms": overhead}
+
+
+def _timed(problem: NeuralMIP, solver: DualDecomposition, iterations: int) -> dict[str, float]:
+    """Return the mean milliseconds of an iteration and of its parts."""
     run = solver.start(problem, seed=42)
     if any(p.requires_grad for p in run.split.instance.predictors[0].net.parameters()):
         raise RuntimeError("the weights of the network would get gradients")
     solver.step(run)
-    total = []
+    seconds = []
     for _ in range(iterations):
         begin = time.perf_counter()
         solver.step(run)
-        total.append(time.perf_counter() - begin)
-    net = _counted(water_potability(n=n, net=Counted(plain).eval(), seed=42), solver, iterations)
-    columns = {
-        name: 1e3 * float(np.mean(run.history[f"seconds_{name}"][1:]))
-        for name in ("mip", "solver", "nn")
-    }
-    x = torch.tensor(
-        problem.predictors[0].raw(np.zeros((1, 9))).repeat(9, axis=1).repeat(n, axis=0)
-    )
-    passes = 1e3 * _bare(
-        net.net, x, {with_grad: calls / iterations for with_grad, calls in net.calls.items()}
-    )
-    iteration = 1e3 * float(np.mean(total))
-    countable = (
-        block != "barrier"
-    )  # which differentiates twice as well: its bare cost is not a number of passes
-    return {
-        "block": block,
-        "net": f"{depth}x{width}",
-        "n": n,
-        "iteration_ms": iteration,
-        "mip_ms": columns["mip"],
-        "solver_ms": columns["solver"],
-        "nn_ms": columns["nn"],
-        "passes_ms": passes if countable else None,
-        "overhead_ms": iteration - columns["solver"] - passes if countable else None,
-    }
+        seconds.append(time.perf_counter() - begin)
+    found = {"iteration_ms": 1e3 * float(np.mean(seconds))}
+    for part in ("mip", "solver", "nn"):
+        found[f"{part}_ms"] = 1e3 * float(np.mean(run.history[f"seconds_{part}"][1:]))
+    return found
 
 
 def _counted(problem: NeuralMIP, solver: DualDecomposition, iterations: int) -> Counted:
@@ -147,12 +142,29 @@ def _bare(net: nn.Module, x: torch.Tensor, calls: dict[bool, float], repeats: in
     return seconds
 
 
-def iterations(sizes: Sequence[int], blocks: Sequence[str]) -> list[dict[str, Any]]:
+def iterations(arguments: argparse.Namespace) -> Rows:
     """The cost of an iteration for every NN block, network and number of samples."""
-    return [iteration_cost(block, *net, n) for block in blocks for net in NETS for n in sizes]
+    return [
+        iteration_cost(block, *net, n)
+        for block in arguments.blocks
+        for net in NETS
+        for n in arguments.sizes
+    ]
 
 
-def main() -> None:
+BENCHMARKS: dict[str, Callable[[argparse.Namespace], Rows]] = {
+    "processes": lambda _: bench_ratios.fresh_processes(),
+    "slopes": lambda _: bench_ratios.slopes(),
+    "ratios": lambda _: bench_ratios.ratios(),
+    "iterations": iterations,
+    "methods": lambda _: bench_methods.short_runs(),
+    "limits": lambda _: bench_limits.rows_of(),
+}
+"""The benchmarks by name; each returns the rows of its table."""
+
+
+def arguments_of(benchmarks: Collection[str]) -> argparse.Namespace:
+    """Read the command line; `only` is filled with all benchmarks if it names none."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -168,22 +180,15 @@ def main() -> None:
         help="and the tables beside it, .txt",
     )
     arguments = parser.parse_args()
-    benchmarks: dict[
-        str, Callable[[], list[dict[str, Any]]]
-    ] = {  # by name: a function that returns rows
-        "processes": bench_ratios.fresh_processes,
-        "slopes": bench_ratios.slopes,
-        "ratios": bench_ratios.ratios,
-        "iterations": partial(iterations, arguments.sizes, arguments.blocks),
-        "methods": bench_methods.short_runs,
-        "limits": bench_limits.rows_of,
-    }
-    chosen = arguments.only or list(benchmarks)
-    if unknown := set(chosen) - set(benchmarks):
+    arguments.only = arguments.only or list(benchmarks)
+    if unknown := set(arguments.only) - set(benchmarks):
         parser.error(f"--only {' '.join(sorted(unknown))}: choose among {', '.join(benchmarks)}")
-    torch.set_num_threads(1)
-    load_water()
-    record: dict[str, Any] = {
+    return arguments
+
+
+def surroundings() -> dict[str, Any]:
+    """Return what the figures depend on besides the code."""
+    return {
         "library": __version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -192,12 +197,19 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d"),
         "data": source_line(),
     }
+
+
+def main() -> None:
+    arguments = arguments_of(BENCHMARKS)
+    torch.set_num_threads(1)
+    load_water()
+    record = surroundings()
     print(source_line())
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     text = arguments.output.with_suffix(".txt")
     text.write_text("")
-    for name in chosen:
-        record[name] = benchmarks[name]()
+    for name in arguments.only:
+        record[name] = BENCHMARKS[name](arguments)
         shown = f"\n{name}\n{table(record[name])}"
         print(shown, flush=True)
         with text.open("a") as tables:

@@ -39,6 +39,7 @@ from ddmip_lib import (
 from ddmip_lib.certificates import lagrangian_bound
 from ddmip_lib.errors import ProblemError
 from tools.bench_models import HEAVY
+from tools.text_table import text_of
 
 Call = Callable[[NeuralMIP, Solution, float, Any], Any]
 Event = Callable[[str, NeuralMIP, Solution, float], dict[str, Any] | None]
@@ -162,8 +163,8 @@ def rows_of(
 
 
 def _cell(name: str, value: Any) -> str:
-    text = "-" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
-    return f"{text:>20}" if name == "method" else f"{text:>12}"
+    width = 20 if name == "method" else 12
+    return text_of(value, decimals=3).rjust(width)
 
 
 def main() -> None:
@@ -179,14 +180,12 @@ def main() -> None:
     rows = rows_of(arguments.models, arguments.methods, arguments.limits)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(rows, indent=1))
-    late = {
-        event: max(row["late_s"] for row in rows if row["event"] == event)
-        for event in {r["event"] for r in rows}
-    }
-    print(
-        "latest: "
-        + ", ".join(f"{event} {seconds:.3f} s" for event, seconds in sorted(late.items()))
-    )
+    latest: dict[str, float] = {}
+    for row in rows:
+        event = row["event"]
+        latest[event] = max(row["late_s"], latest.get(event, row["late_s"]))
+    shown = [f"{event} {seconds:.3f} s" for event, seconds in sorted(latest.items())]
+    print(f"latest: {', '.join(shown)}")
     print(f"stored in {arguments.output}")
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -58,10 +58,9 @@ def slopes() -> list[dict[str, Any]]:
     those of E2.
     """
     rows = []
-    nets = {
-        f"{name}": [as_frozen(make(depth, width, 9)) for depth, width in sizes]
-        for name, (make, sizes) in FAMILIES.items()
-    }
+    nets: dict[str, list[nn.Module]] = {}
+    for name, (make, sizes) in FAMILIES.items():
+        nets[name] = [as_frozen(make(depth, width, 9)) for depth, width in sizes]
     nets["E2's"] = [as_frozen(untrained(network, 9, 42)) for network in E2_NETWORKS[:-1]]
     for name, family in nets.items():
         size = [parameter_count(net) for net in family]
@@ -85,47 +84,63 @@ def ratios() -> list[dict[str, Any]]:
     """Ratios of seconds beside those of what is counted, each a quotient of two measurements in one
     process.
     """
-    dense, recurrent, medium = (
-        as_frozen(net) for net in (mlp(3, 96, 9), lstm(1, 64, 9), mlp(4, 64, 9))
+    quotients = (
+        _kinds_of_networks,
+        _gradient_over_forward,
+        _batches,
+        _slopes,
+        _nn_blocks,
+        _x_steps,
     )
-    large = as_frozen(mlp(4, 256, 9))
+    return [quotient()._asdict() for quotient in quotients]
+
+
+class Quotient(NamedTuple):
+    """One row of the table of ratios."""
+
+    ratio: str
+    seconds: float
+    counted: float
+    what_is_counted: str
+
+
+def _kinds_of_networks() -> Quotient:
+    dense = as_frozen(mlp(3, 96, 9))
+    recurrent = as_frozen(lstm(1, 64, 9))
+    seconds = gradient_seconds(recurrent, N) / gradient_seconds(dense, N)
+    counted = multiply_adds(recurrent, 9) / multiply_adds(dense, 9)
+    return Quotient("LSTM 1x64 over dense 3x96, gradient", seconds, counted, "multiply-adds")
+
+
+def _gradient_over_forward() -> Quotient:
+    net = as_frozen(mlp(4, 256, 9))
     x = torch.randn(N, 9, dtype=torch.float64)
-    forward = median_seconds(lambda: large(x))
-    singly = median_seconds(lambda: [input_gradient(medium, row[None]) for row in x], 3)
-    blocks = [_nn_block(block) for block in (PGD(), LogBarrier())]
-    steps, pivots = _x_steps()
-    rows = [
-        (
-            "LSTM 1x64 over dense 3x96, gradient",
-            gradient_seconds(recurrent, N) / gradient_seconds(dense, N),
-            multiply_adds(recurrent, 9) / multiply_adds(dense, 9),
-            "multiply-adds",
-        ),
-        (
-            "gradient over pass forward, 4x256",
-            median_seconds(lambda: input_gradient(large, x)) / forward,
-            multiply_adds(large, 9, "gradient") / multiply_adds(large, 9),
-            "multiply-adds",
-        ),
-        (
-            f"{N} samples one by one over one batch",
-            singly / gradient_seconds(medium, N),
-            N * operations(medium, 9, 1) / operations(medium, 9, N),
-            "calls of torch",
-        ),
-        ("slope in samples, 4x64", _slope_in_samples(medium), 1.0, "multiply-adds"),
-        (
-            "NN block, barrier over PGD",
-            blocks[1][0] / blocks[0][0],
-            blocks[1][1] / blocks[0][1],
-            "network passes",
-        ),
-        ("x-step of Water, SCIP over PIQP", steps, pivots, "simplex iterations, of SCIP alone"),
-    ]
-    return [
-        dict(zip(("ratio", "seconds", "counted", "what_is_counted"), row, strict=True))
-        for row in rows
-    ]
+    forward = median_seconds(lambda: net(x))
+    seconds = median_seconds(lambda: input_gradient(net, x)) / forward
+    counted = multiply_adds(net, 9, "gradient") / multiply_adds(net, 9)
+    return Quotient("gradient over pass forward, 4x256", seconds, counted, "multiply-adds")
+
+
+def _batches() -> Quotient:
+    net = as_frozen(mlp(4, 64, 9))
+    x = torch.randn(N, 9, dtype=torch.float64)
+    singly = median_seconds(lambda: [input_gradient(net, row[None]) for row in x], 3)
+    seconds = singly / gradient_seconds(net, N)
+    counted = N * operations(net, 9, 1) / operations(net, 9, N)
+    return Quotient(f"{N} samples one by one over one batch", seconds, counted, "calls of torch")
+
+
+def _slopes() -> Quotient:
+    slope = _slope_in_samples(as_frozen(mlp(4, 64, 9)))
+    return Quotient("slope in samples, 4x64", slope, 1.0, "multiply-adds")
+
+
+def _nn_blocks() -> Quotient:
+    pgd_seconds, pgd_passes = _nn_block(PGD())
+    barrier_seconds, barrier_passes = _nn_block(LogBarrier())
+    seconds = barrier_seconds / pgd_seconds
+    counted = barrier_passes / pgd_passes
+    return Quotient("NN block, barrier over PGD", seconds, counted, "network passes")
 
 
 def _slope_in_samples(net: nn.Module) -> float:
@@ -145,8 +160,8 @@ def _nn_block(block: Any) -> tuple[float, int]:
     return float(np.median(history["seconds_nn"])), len(passes)
 
 
-def _x_steps() -> tuple[float, int]:
-    """Seconds of SCIP over those of PIQP for an x-step of Water, and SCIP's simplex iterations."""
+def _x_steps() -> Quotient:
+    """Compare an x-update of Water by SCIP with one by PIQP."""
     solver = DualDecomposition(penalty=1.0)
     run = solver.start(water_potability(n=25, net=mlp(2, 16, 9, seed=42), seed=42), seed=42)
     for _ in range(5):
@@ -159,7 +174,9 @@ def _x_steps() -> tuple[float, int]:
         statistics.median(block.solve(*question).seconds for _ in range(5))
         for block in (by_scip, by_piqp)
     ]
-    return seconds[0] / seconds[1], by_scip.model.getNLPIterations()
+    pivots = by_scip.model.getNLPIterations()
+    counted = "simplex iterations, of SCIP alone"
+    return Quotient("x-step of Water, SCIP over PIQP", seconds[0] / seconds[1], pivots, counted)
 
 
 def fresh_processes(repeats: int = 5) -> list[dict[str, Any]]:

@@ -24,7 +24,9 @@ def commit() -> str:
         return ""
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     changed = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True).returncode
-    return "" if head.returncode else head.stdout.strip() + ("+" if changed else "")
+    if head.returncode:
+        return ""
+    return head.stdout.strip() + ("+" if changed else "")
 
 
 def sentence(address: str, commit: str) -> str:
@@ -35,13 +37,12 @@ def sentence(address: str, commit: str) -> str:
     >>> sentence("https://example.org/a/b/", "0123456789ab")
     ' Sources: commit <a href="https://example.org/a/b/commit/0123456789ab">0123456789ab</a>.'
     """
+    if not commit:
+        return ""
     name = commit.removesuffix("+")
     shown = f'<a href="{address.rstrip("/")}/commit/{name}">{name}</a>' if address else name
-    return (
-        f" Sources: commit {shown}{', with changes' if commit.endswith('+') else ''}."
-        if commit
-        else ""
-    )
+    changes = ", with changes" if commit.endswith("+") else ""
+    return f" Sources: commit {shown}{changes}."
 
 
 def set_footer(app: Any, config: Any) -> None:

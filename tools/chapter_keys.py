@@ -41,6 +41,16 @@ def files(root: Path, patterns: tuple[str, ...]) -> list[Path]:
     return [path for pattern in patterns for path in sorted(root.glob(pattern))]
 
 
+def course_chapters(course: Any) -> Iterator[str]:
+    """Every name of a chapter in the file of the course."""
+    for name, about in course["chapters"].items():
+        yield name
+        yield from about["needs"]
+    for form in course["formats"].values():
+        for session in form["sessions"]:
+            yield from session["chapters"]
+
+
 def keys(root: Path) -> Iterator[tuple[str, str]]:
     """Every (file, name) where a name stands for a chapter."""
 
@@ -56,16 +66,7 @@ def keys(root: Path) -> Iterator[tuple[str, str]]:
     yield from (
         ("book/redirects.yml", name) for name in (read("book/redirects.yml") or {}).values()
     )
-    course = read("course/course.yml")
-    sessions = [session for form in course["formats"].values() for session in form["sessions"]]
-    named = [
-        *course["chapters"],
-        *(name for about in course["chapters"].values() for name in about["needs"]),
-    ]
-    yield from (
-        ("course/course.yml", name)
-        for name in [*named, *(n for s in sessions for n in s["chapters"])]
-    )
+    yield from (("course/course.yml", name) for name in course_chapters(read("course/course.yml")))
     for path in files(root, ("course/quizzes/*.yml",)):
         file = path.relative_to(root).as_posix()
         yield from ((file, question["chapter"]) for question in read(file)["questions"])

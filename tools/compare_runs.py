@@ -208,50 +208,63 @@ def record(before: dict[str, Outcome], after: dict[str, Outcome], name: str) -> 
     for each difference.
     """
     file = STORED / "comparisons" / f"{name}.json"
-    causes = json.loads(file.read_text())["differences"] if file.is_file() else {}
     rows = {row.key: row for row in sample()}
-    stored = {key: {field: getattr(row, field) for field in COMPARED} for key, row in rows.items()}
+    stored: dict[str, Outcome] = {}
+    for key, row in rows.items():
+        stored[key] = {field: getattr(row, field) for field in COMPARED}
     found = {
         "before and after": compare(before, after),
         "stored and before": compare(stored, {key: before[key] for key in rows}),
     }
-    listed = {
-        pair: {
-            key: {**what, "cause": causes.get(pair, {}).get(key, {}).get("cause", "")}
-            for key, what in keys.items()
-        }
-        for pair, keys in found.items()
-    }
-    file.parent.mkdir(exist_ok=True)
+    listed = with_causes(found, file)
     sides = {"stored": stored, "before": before, "after": after}
+    file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps({"differences": listed, **sides}, indent=1) + "\n")
 
-    rounding = {
-        key
-        for key, what in listed["stored and before"].items()
-        if what["cause"].startswith(PROCESSOR)
-    }
     changed = set(found["before and after"])
-    counted = changed | set(found["stored and before"]) - rounding
+    by_code = set(found["stored and before"]) - by_processor(listed["stored and before"])
+    evidence = gather_evidence(rows, before, changed, changed | by_code)
     known = {kind: dict(codes) for kind, codes in read_known(STORED).items()}
-    cells: dict[
-        tuple[str, str], dict[str, bool]
-    ] = {}  # runs that speak of a state of the code, and whether against it
-    for key, row in rows.items():
-        cells.setdefault((kind_of(row), str(made_by(row))), {})[key] = key in counted
-        cells.setdefault((kind_of(row), before[key]["code"]), {}).setdefault(key, key in changed)
-    for (kind, code), keys in cells.items():
-        ended = [key for key in keys if not at_a_limit(stored[key], before[key], after[key])]
+    for (kind, code), differs in evidence.items():
+        ended = [key for key in differs if not at_a_limit(stored[key], before[key], after[key])]
         now = {after[key]["code"] for key in ended}
-        if now and code not in now and not any(keys[key] for key in ended):
-            entry = {
+        if now and code not in now and not any(differs[key] for key in ended):
+            known.setdefault(kind, {})[code] = {
                 "same_as": now.pop(),
                 "runs": len(ended),
                 "shown_by": f"comparisons/{file.name}",
             }
-            known.setdefault(kind, {})[code] = entry
     (STORED / FILE).write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     return [f"{pair}  {key}: {what}" for pair, keys in listed.items() for key, what in keys.items()]
+
+
+def with_causes(found: dict[str, dict[str, Any]], file: Path) -> dict[str, dict[str, Any]]:
+    """Add to each difference the cause that someone wrote beside it in the file of before."""
+    causes = json.loads(file.read_text())["differences"] if file.is_file() else {}
+    listed: dict[str, dict[str, Any]] = {}
+    for pair, differing in found.items():
+        written = causes.get(pair, {})
+        listed[pair] = {}
+        for key, what in differing.items():
+            listed[pair][key] = {**what, "cause": written.get(key, {}).get("cause", "")}
+    return listed
+
+
+def by_processor(differing: dict[str, Any]) -> set[str]:
+    """Return the runs whose difference comes from another processor."""
+    return {key for key, what in differing.items() if what["cause"].startswith(PROCESSOR)}
+
+
+def gather_evidence(
+    rows: dict[str, Row], before: dict[str, Outcome], changed: set[str], counted: set[str]
+) -> dict[tuple[str, str], dict[str, bool]]:
+    """Return the runs that speak of each state of the code, and whether each speaks against it."""
+    evidence: dict[tuple[str, str], dict[str, bool]] = {}
+    for key, row in rows.items():
+        kind = kind_of(row)
+        evidence.setdefault((kind, str(made_by(row))), {})[key] = key in counted
+        evidence.setdefault((kind, before[key]["code"]), {}).setdefault(key, key in changed)
+    return evidence
 
 
 def main() -> int:

@@ -103,24 +103,32 @@ def load() -> dict[str, Any]:
     for name, form in course["formats"].items():
         for count, session in enumerate(form["sessions"], 1):
             where = f"course.yml, {name}, session {count}"
-            if unknown := [c for c in session["chapters"] if c not in course["chapters"]]:
-                raise CourseError(f"{where}: there is no chapter {', '.join(unknown)}.")
-            labels = [*session.get("class", []), *session.get("home", [])]
-            if unknown := [label for label in labels if label not in exercises()]:
-                raise CourseError(f"{where}: no chapter has the exercise {', '.join(unknown)}.")
-            planned = sum(minutes for minutes, *_ in session.get("plan", []))
-            if planned not in (0, form["lecture_minutes"]):
-                raise CourseError(
-                    f"{where}: the plan takes {planned} of {form['lecture_minutes']} minutes."
-                )
-            if not labels:  # nothing chosen: the easy ones in class, the medium ones at home
-                for place, wanted in (("class", "easy"), ("home", "medium")):
-                    session[place] = [
-                        label
-                        for label, (c, _, grade) in exercises().items()
-                        if c in session["chapters"] and grade == wanted
-                    ]
+            check_session(session, course, form["lecture_minutes"], where)
+            if not session.get("class") and not session.get("home"):
+                session["class"] = exercises_of(session, "easy")
+                session["home"] = exercises_of(session, "medium")
     return course
+
+
+def check_session(session: Any, course: Any, lecture_minutes: int, where: str) -> None:
+    """Raise an error where a session names what is not there, or its plan does not add up."""
+    if unknown := [c for c in session["chapters"] if c not in course["chapters"]]:
+        raise CourseError(f"{where}: there is no chapter {', '.join(unknown)}.")
+    labels = [*session.get("class", []), *session.get("home", [])]
+    if unknown := [label for label in labels if label not in exercises()]:
+        raise CourseError(f"{where}: no chapter has the exercise {', '.join(unknown)}.")
+    planned = sum(minutes for minutes, *_ in session.get("plan", []))
+    if planned not in (0, lecture_minutes):
+        raise CourseError(f"{where}: the plan takes {planned} of {lecture_minutes} minutes.")
+
+
+def exercises_of(session: Any, wanted: str) -> list[str]:
+    """Return the exercises of one grade in the chapters of a session."""
+    return [
+        label
+        for label, (chapter, _, grade) in exercises().items()
+        if chapter in session["chapters"] and grade == wanted
+    ]
 
 
 def minutes_of(labels: list[str], course: dict[str, Any]) -> int:
@@ -140,6 +148,14 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
     do.
     """
     form = course["formats"][name]
+    parts = [*_head(name, form, course), *_overview(form, course)]
+    for count, session in enumerate(form["sessions"], 1):
+        parts += [f"## {form['unit']} {count}: {session['title']}", ""]
+        parts += [*_goals(session, course), *_material(session), ""]
+    return "\n".join(parts)
+
+
+def _head(name: str, form: Any, course: Any) -> list[str]:
     lines = [
         f"# {course['title']}",
         "",
@@ -151,7 +167,11 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
     if name != "one-day":
         lines += ["## How it is graded", ""]
         lines += [f"- {entry['share']} %: {entry['what']}" for entry in course["assessment"]] + [""]
-    lines += [
+    return lines
+
+
+def _overview(form: Any, course: Any) -> list[str]:
+    lines = [
         f"| {form['unit']} | Topic | Chapters | Read (minutes) | Hand in (minutes) |",
         "|---|---|---|---|---|",
     ]
@@ -166,36 +186,33 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
         "Minutes are estimates: reading without the folded proofs, exercises by their grade.",
         "",
     ]
-    for count, session in enumerate(form["sessions"], 1):
-        lines += [f"## {form['unit']} {count}: {session['title']}", ""]
-        for chapter in session["chapters"]:
-            about = course["chapters"][chapter]
-            path = chapter_files()[chapter]
-            needs = ", ".join(map(shown, about["needs"]))
-            needs = f"; needs Chapter {needs}" if needs else ""
-            lines += [
-                (
-                    f"[{title(chapter)}](../student/{path.name}) ({about['reading']}"
-                    f" minutes{needs}). You learn to"
-                ),
-                "",
-            ]
-            lines += [f"- {goal}" for goal in about["goals"]] + [""]
-        if "deck" in session:
-            lines.append(
-                f"* Slides: [Part {session['deck']}](../slides/part_{session['deck']}.html)"
-            )
-        lines.append(f"* In class: {named(session.get('class', []))}")
-        if session.get("home"):
-            lines.append(f"* To hand in: {named(session['home'])}")
-        if "quiz" in session:
-            lines.append(
-                f"* Quiz: [Part {session['quiz']}](../quizzes/part_{session['quiz']}.html)"
-            )
-        if "project" in session:
-            lines.append(f"* Project: {session['project']}")
-        lines.append("")
-    return "\n".join(lines)
+    return lines
+
+
+def _goals(session: Any, course: Any) -> list[str]:
+    lines = []
+    for chapter in session["chapters"]:
+        about = course["chapters"][chapter]
+        notebook = f"[{title(chapter)}](../student/{chapter_files()[chapter].name})"
+        needs = ", ".join(map(shown, about["needs"]))
+        needs = f"; needs Chapter {needs}" if needs else ""
+        lines += [f"{notebook} ({about['reading']} minutes{needs}). You learn to", ""]
+        lines += [f"- {goal}" for goal in about["goals"]] + [""]
+    return lines
+
+
+def _material(session: Any) -> list[str]:
+    deck = session.get("deck")
+    quiz = session.get("quiz")
+    lines = [] if deck is None else [f"* Slides: [Part {deck}](../slides/part_{deck}.html)"]
+    lines.append(f"* In class: {named(session.get('class', []))}")
+    if session.get("home"):
+        lines.append(f"* To hand in: {named(session['home'])}")
+    if quiz is not None:
+        lines.append(f"* Quiz: [Part {quiz}](../quizzes/part_{quiz}.html)")
+    if "project" in session:
+        lines.append(f"* Project: {session['project']}")
+    return lines
 
 
 def plan(name: str, course: dict[str, Any]) -> str:
@@ -276,11 +293,6 @@ def timetable(name: str, course: dict[str, Any], output: Path) -> str:
     """
     form = course["formats"][name]
 
-    def link(folder: str, file: str, text: str) -> str:
-        return (
-            f'<a href="{folder}/{file}">{text}</a>' if (output / folder / file).exists() else text
-        )
-
     head = (
         form["unit"],
         "Lecture",
@@ -292,34 +304,11 @@ def timetable(name: str, course: dict[str, Any], output: Path) -> str:
     )
     rows = []
     for count, session in enumerate(form["sessions"], 1):
-        files = [chapter_files()[c] for c in session["chapters"]]
-        books = [link("student", file.name, f"{shown(name_of(file))}") for file in files]
-        home = session.get("home", [])
-        read = reading(session, course)
-        cells = (
-            str(count),
-            f"{inline(session['title'])}<br>{form['lecture_minutes']} minutes",
-            (
-                f"{', '.join(inline(title(name_of(file))) for file in files)}<br>{read} minutes"
-                if files
-                else ""
-            ),
-            ", ".join(books),
-            (
-                link("slides", f"part_{session['deck']}.html", f"Part {session['deck']}")
-                if "deck" in session
-                else ""
-            ),
-            (
-                link("quizzes", f"part_{session['quiz']}.html", f"Part {session['quiz']}")
-                if "quiz" in session
-                else ""
-            ),
-            f"{len(home)}, {minutes_of(home, course)} minutes" if home else "",
-        )
-        rest = "".join(f"<td>{cell}</td>" for cell in cells[1:])
-        rows.append(f'<tr><th scope="row">{cells[0]}</th>{rest}</tr>')
-    syllabus_link = link("syllabus", f"{name}.html", "syllabus")
+        lecture = f"{inline(session['title'])}<br>{form['lecture_minutes']} minutes"
+        cells = [lecture, *_timetable_cells(session, course, output)]
+        rest = "".join(f"<td>{cell}</td>" for cell in cells)
+        rows.append(f'<tr><th scope="row">{count}</th>{rest}</tr>')
+    syllabus_link = _link(output, f"syllabus/{name}.html", "syllabus")
     columns = "".join(f'<th scope="col">{inline(word)}</th>' for word in head)
     return (
         f"<p>{inline(form['intro'])} The {syllabus_link} has the goals.</p>\n"
@@ -328,6 +317,30 @@ def timetable(name: str, course: dict[str, Any], output: Path) -> str:
         f"<caption>{inline(form['title'])}</caption><thead><tr>{columns}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _timetable_cells(session: Any, course: dict[str, Any], output: Path) -> list[str]:
+    """Return what to read, the notebooks, slides, quiz and exercises of one session, as HTML."""
+    files = [chapter_files()[chapter] for chapter in session["chapters"]]
+    titles = ", ".join(inline(title(name_of(file))) for file in files)
+    notebooks = [_link(output, f"student/{file.name}", shown(name_of(file))) for file in files]
+    home = session.get("home", [])
+    return [
+        f"{titles}<br>{reading(session, course)} minutes" if files else "",
+        ", ".join(notebooks),
+        _part_link(output, "slides", session.get("deck")),
+        _part_link(output, "quizzes", session.get("quiz")),
+        f"{len(home)}, {minutes_of(home, course)} minutes" if home else "",
+    ]
+
+
+def _part_link(output: Path, folder: str, part: object) -> str:
+    return "" if part is None else _link(output, f"{folder}/part_{part}.html", f"Part {part}")
+
+
+def _link(output: Path, file: str, text: str) -> str:
+    """Return a link to a file of the course, or the text alone where there is no such file."""
+    return f'<a href="{file}">{text}</a>' if (output / file).exists() else text
 
 
 def write_index(course: dict[str, Any], output: Path) -> Path:

@@ -111,7 +111,9 @@ def verdict(status: int) -> str:
     >>> [verdict(status) for status in (200, 302, 403, 404, 0)]
     ['alive', 'alive', 'refused', 'dead', 'dead']
     """
-    return "alive" if 200 <= status < 400 else "refused" if status in REFUSED else "dead"
+    if 200 <= status < 400:
+        return "alive"
+    return "refused" if status in REFUSED else "dead"
 
 
 def asked(address: str, pause: float = 5.0) -> tuple[str, int]:

@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -128,7 +128,7 @@ def compare(networks: list[str], weights: Path | None, iterations: int) -> list[
     return found
 
 
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("train", "rows", "compare", "fit"):
@@ -146,7 +146,22 @@ def main() -> None:
         )
         command.add_argument("--threads", type=int, default=8)
         command.add_argument("--iterations", type=int, default=10)
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def run_rows(networks: Sequence[str], seeds: Sequence[int], folder: Path) -> None:
+    """Run and store the rows of E2 on the card."""
+    for seed in seeds:
+        for network in networks:
+            key = case_of(network, seed).key
+            (row,) = run("e2", "full", 0, "cuda", folder, progress=False, only=key)
+            seconds = f"{row.seconds:.2f} s (MIP {row.seconds_mip:.2f}, NN {row.seconds_nn:.2f})"
+            residual = f"residual {row.primal_residual:.2g}"
+            print(f"{key}: {seconds}, {row.iterations} iterations, {residual}", flush=True)
+
+
+def main() -> None:
+    options = arguments()
     if options.command == "fit":
         fit(options.network, options.seed)
         return
@@ -154,22 +169,12 @@ def main() -> None:
     if options.command == "train":
         train(options.networks, options.seeds)
     elif options.command == "rows":
-        for seed in options.seeds:
-            for network in options.networks:
-                key = case_of(network, seed).key
-                (row,) = run("e2", "full", 0, "cuda", options.folder, progress=False, only=key)
-                print(
-                    f"{key}: {row.seconds:.2f} s (MIP {row.seconds_mip:.2f}, NN"
-                    f" {row.seconds_nn:.2f}), {row.iterations} iterations, residual"
-                    f" {row.primal_residual:.2g}",
-                    flush=True,
-                )
+        run_rows(options.networks, options.seeds, options.folder)
     else:
         rows = compare(options.networks, options.folder / "networks", options.iterations)
         record = {"rows": rows, "provenance": provenance([], "cuda", 1)}
-        (options.folder / f"compare_{options.networks[0]}.json").write_text(
-            json.dumps(record, indent=1)
-        )
+        file = options.folder / f"compare_{options.networks[0]}.json"
+        file.write_text(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

@@ -51,10 +51,7 @@ if "google.colab" in sys.modules:
 FETCH = """\
 clone = ["git", "clone", "-q", "--depth=1", "-b", "{branch}"]
         subprocess.run([*clone, address, project], check=True)"""
-NO_ADDRESS = """\
-raise FileNotFoundError(
-            f"no address is known: upload the project to {project} and run this again"
-        )"""
+NO_ADDRESS = 'raise FileNotFoundError(f"upload the project to {project} and run this again")'
 
 
 def package_name(requirement: str) -> str:

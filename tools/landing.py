@@ -75,9 +75,10 @@ def gaps() -> dict[str, list[float]]:
     for row in load("e6").where(method="certificate"):
         if row.problem != "water" or row.device != "cpu":
             continue
-        kind = (
-            "small" if row.network != "6x128" else "large, few" if row.size <= 50 else "large, many"
-        )
+        if row.network != "6x128":
+            kind = "small"
+        else:
+            kind = "large, few" if row.size <= 50 else "large, many"
         found[kind].append(gap(row))
     return found
 

@@ -28,12 +28,12 @@ def compared(here: Results, stored: Results) -> list[str]:
     """
     lines = []
     for method in here.distinct("method"):
-        new, old = ({row.key: row for row in rows.where(method=method)} for rows in (here, stored))
+        new = {row.key: row.objective for row in here.where(method=method)}
+        old = {row.key: row.objective for row in stored.where(method=method)}
         shared = [key for key in new if key in old]
-        means = [mean([rows[key].objective for key in shared]) for rows in (new, old)]
-        lines.append(
-            f"{method:<20}{len(new):>4} runs, mean objective {means[0]} here, {means[1]} stored"
-        )
+        now = mean([new[key] for key in shared])
+        before = mean([old[key] for key in shared])
+        lines.append(f"{method:<20}{len(new):>4} runs, mean objective {now} here, {before} stored")
     return lines
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
+from typing import Any
 
 import nbformat
 from pybtex.database import parse_file
@@ -34,26 +36,32 @@ def numbers() -> dict[str, str]:
     """What a reference to each label says, ``(4.1)``, ``Proposition 4.1``, ``Fig. 4.1`` or
     ``Exercise 4.1``.
     """
-    said: dict[str, str] = {}
+    found: dict[str, str] = {}
     known = contents()
     for path in chapters():
         chapter = known[name_of(path)].number
         prefix = "" if chapter is None else f"{chapter}."
         counts: Counter[str] = Counter()
         for cell in nbformat.read(path, 4).cells:
-            found: list[tuple[str, str]] = []
-            if cell.cell_type == "markdown":
-                for match in DECLARED.finditer(cell.source):
-                    kind = "equation" if match["equation"] else match["kind"].removeprefix("prf:")
-                    found.append((kind.removesuffix("-start"), match["equation"] or match["label"]))
-            elif name := cell.metadata.get("mystnb", {}).get("figure", {}).get("name"):
-                found.append(("figure", name))
-            for kind, label in found:
+            for kind, label in declared(cell):
                 counts[kind] += 1
                 number = f"{prefix}{counts[kind]}"
                 word = "Fig." if kind == "figure" else kind.capitalize()
-                said[label] = f"({number})" if kind == "equation" else f"{word} {number}"
-    return said
+                found[label] = f"({number})" if kind == "equation" else f"{word} {number}"
+    return found
+
+
+def declared(cell: Any) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the label of each numbered thing in a cell of a notebook."""
+    if cell.cell_type != "markdown":
+        if name := cell.metadata.get("mystnb", {}).get("figure", {}).get("name"):
+            yield "figure", name
+        return
+    for match in DECLARED.finditer(cell.source):
+        if match["equation"]:
+            yield "equation", match["equation"]
+        else:
+            yield match["kind"].removeprefix("prf:").removesuffix("-start"), match["label"]
 
 
 @cache
@@ -61,14 +69,21 @@ def citations() -> dict[str, str]:
     """``Salman et al., 2019`` for each entry of the bibliography."""
     said = {}
     for key, entry in parse_file(str(ROOT / "book" / "references.bib")).entries.items():
-        names = [
-            " ".join(person.last_names).strip("{}") for person in entry.persons.get("author", [])
-        ] or [key]
-        who = names[0] + (
-            " et al." if len(names) > 2 else f" and {names[1]}" if len(names) == 2 else ""
-        )
-        said[key] = f"{who}, {entry.fields.get('year', 'no year')}"
+        persons = entry.persons.get("author", [])
+        names = [" ".join(person.last_names).strip("{}") for person in persons] or [key]
+        said[key] = f"{authors(names)}, {entry.fields.get('year', 'no year')}"
     return said
+
+
+def authors(names: list[str]) -> str:
+    """Return the authors of a publication as they are cited.
+
+    >>> authors(["Salman", "Yang"])
+    'Salman and Yang'
+    """
+    if len(names) > 2:
+        return f"{names[0]} et al."
+    return " and ".join(names)
 
 
 def reference(match: re.Match[str]) -> str:

@@ -206,9 +206,8 @@ def run_stages(groups: tuple[tuple[str, ...], ...], results: Results) -> None:
     for names in groups:
         left_out = without_what_they_need(names, results)
         results.failures += left_out
-        names_to_run = [
-            name for name in names if name not in [failure.stage for failure in left_out]
-        ]
+        without = {failure.stage for failure in left_out}
+        names_to_run = [name for name in names if name not in without]
         if names_to_run:
             run_together(names_to_run, results)
         if results.interrupted:

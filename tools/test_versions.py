@@ -180,6 +180,19 @@ class Failure(RuntimeError):
     """A command that had to succeed did not."""
 
 
+COPIED = (
+    "ddmip_lib",
+    "book/ddmip_book",
+    "data",
+    "tests",
+    "tools",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
+"""What the tests need of the project."""
+
+
 class Trial:
     """One environment after the other, in a temporary folder."""
 
@@ -230,45 +243,20 @@ class Trial:
         env = self.folder / "env"
         copy = self.folder / "project"
         report = self.folder / "report.xml"
-        for name in tracked(
-            "ddmip_lib",
-            "book/ddmip_book",
-            "data",
-            "tests",
-            "tools",
-            "pyproject.toml",
-            "README.md",
-            "LICENSE",
-        ):
+        for name in tracked(*COPIED):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
-        (self.folder / "pins.txt").write_text(pins)
+        requirements = self.folder / "pins.txt"
+        requirements.write_text(pins)
+        python = str(env / "bin" / "python")
+        install = ["pip", "install", "--quiet", "--python", python, "--no-deps"]
         try:
             self._uv("venv", "--quiet", "--python", interpreter, str(env))
-            into = ["--quiet", "--python", str(env / "bin" / "python")]
-            self._uv(
-                "pip",
-                "install",
-                *into,
-                "--no-deps",
-                *self.backend,
-                "-r",
-                str(self.folder / "pins.txt"),
-            )
-            self._uv("pip", "install", *into, "--no-deps", str(copy))
-            pytest = [
-                str(env / "bin" / "python"),
-                "-m",
-                "pytest",
-                "-q",
-                "-n",
-                str(self.workers),
-                "-p",
-                "no:cacheprovider",
-            ]
-            subprocess.run(
-                ["nice", *pytest, f"--junitxml={report}", *TESTS], cwd=copy, env=self.surroundings
-            )
+            self._uv(*install, *self.backend, "-r", str(requirements))
+            self._uv(*install, str(copy))
+            options = ["-q", "-n", str(self.workers), "-p", "no:cacheprovider"]
+            pytest = ["nice", python, "-m", "pytest", *options, f"--junitxml={report}", *TESTS]
+            subprocess.run(pytest, cwd=copy, env=self.surroundings)
             if not report.exists():
                 raise Failure("pytest wrote no report (its output is above)")
             row.outcome, row.failed, row.skipped_because = read_report(report.read_text())
@@ -381,13 +369,15 @@ def releases(row: Row) -> str:
     return ", ".join(f"{name} {row.versions[name]}" for name in names)
 
 
-def main() -> int:
+def arguments_of(environments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Run the unit tests with the lowest and the newest requirements."
     )
-    choices = [f"{python}-{end}" for python in PYTHONS for end in ENDS]
     parser.add_argument(
-        "--only", action="append", choices=choices, help="this environment alone (may be repeated)"
+        "--only",
+        action="append",
+        choices=environments,
+        help="this environment alone (may be repeated)",
     )
     parser.add_argument(
         "--python", action="append", default=[], help="an interpreter to use (may be repeated)"
@@ -399,41 +389,51 @@ def main() -> int:
     parser.add_argument(
         "--page", action="store_true", help="write the page from the rows, and try nothing"
     )
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def is_done(row: Row | None, has_python: bool) -> bool:
+    """Whether an environment needs no other trial with today's code and requirements."""
+    if row is None or row.made_with != made_with():
+        return False
+    return row.passed or (not row.outcome and not has_python)
+
+
+def try_environment(trial: Trial, name: str, interpreter: str | None) -> bool:
+    """Try one environment and store its row; return whether its tests passed."""
+    python, end = name.split("-")
+    print(f"{name}: {interpreter or 'no such Python here, resolved only'}", flush=True)
+    try:
+        pins = trial.resolve(python, end)
+        row = Row(python, end, made_with(), versions_in(pins))
+        if interpreter is not None:
+            trial.run(row, interpreter, pins)
+    except Failure as problem:
+        print(f"{name}: {problem}", file=sys.stderr)
+        return False
+    store(load() | {name: row})  # another run may have stored rows meanwhile
+    print(f"{name}: {row.versions} {row.outcome} {row.failed}", flush=True)
+    return not row.failed
+
+
+def main() -> int:
+    environments = [f"{python}-{end}" for python in PYTHONS for end in ENDS]
+    arguments = arguments_of(environments)
     rows = load()
-    wrong = 0
     if arguments.page:
         store(rows)
         return 0
     here = interpreters(arguments.python)
+    passed = True
     with tempfile.TemporaryDirectory(prefix="ddmip-versions-") as folder:
         trial = Trial(Path(folder), arguments.workers)
-        for name in arguments.only or choices:
-            python, end = name.split("-")
-            key = made_with()
-            old = rows.get(name)
-            done = (
-                old is not None
-                and old.made_with == key
-                and (old.passed or (not old.outcome and python not in here))
-            )
-            if done and not arguments.again:
+        for name in arguments.only or environments:
+            python = name.split("-")[0]
+            if is_done(rows.get(name), python in here) and not arguments.again:
                 print(f"{name}: done before, with the same code and requirements")
                 continue
-            print(f"{name}: {here.get(python, 'no such Python here, resolved only')}", flush=True)
-            try:
-                pins = trial.resolve(python, end)
-                row = Row(python, end, key, versions_in(pins))
-                if python in here:
-                    trial.run(row, here[python], pins)
-            except Failure as problem:
-                print(f"{name}: {problem}", file=sys.stderr)
-                wrong += 1
-                continue
-            store(load() | {name: row})  # another run may have stored rows meanwhile
-            wrong += bool(row.failed)
-            print(f"{name}: {row.versions} {row.outcome} {row.failed}", flush=True)
-    return min(wrong, 1)
+            passed = try_environment(trial, name, here.get(python)) and passed
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ class TestVariables:
     def test_foreign_outputs(self) -> None:
         model, x, _ = model_with()
         _other, _, foreign = model_with()
-        with pytest.raises(ProblemError, match="output variable .* belongs to another model"):
+        with pytest.raises(ProblemError, match=r"output variable .* belongs to another model"):
             NeuralMIP(model).add_predictor(relu_net(3), x, foreign)
 
     @pytest.mark.skipif(
