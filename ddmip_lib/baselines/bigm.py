@@ -22,10 +22,10 @@ from ..model.instance import InputMap, Instance
 from ..model.predictor import MARGIN
 from ..model.solution import Solution
 from ..numerics import power_of_two
-from ..programs.scip import copy_model, fix, matrix_of, solution_values
-from ..programs.scip import optimise as optimise_model
+from ..programs.scip import add_start, copy_model, matrix_of, solve_fixed
+from ..programs.scip_program import ScipProgram
 from ..proofs.exact import exact_program
-from .scaled_model import ScaledModel, add_program, scaled_layers, scaled_model, units_of_variables
+from .scaled_model import scaled_layers, scaled_model, units_of_variables
 from .scip_run import (
     SCIP_EPSILON,
     Numerics,
@@ -185,7 +185,7 @@ class BigM(Method):
 
     def _by_layers(
         self, run: Run, graphs: list[Graph], layers: list[list[nn.Module]]
-    ) -> ScaledModel | None:
+    ) -> ScipProgram | None:
         """Return the model that PySCIPOpt-ML writes; None where the time ran out."""
         instance = run.instance
         unit = None
@@ -199,7 +199,7 @@ class BigM(Method):
         complete = self._embed(written, instance, networks, run.deadline)
         return written if complete else None
 
-    def _by_ranges(self, run: Run, graphs: list[Graph]) -> ScaledModel | None:
+    def _by_ranges(self, run: Run, graphs: list[Graph]) -> ScipProgram | None:
         """Return the model of the proofs (`exact_program`); None where the time ran out."""
         instance = run.instance
         milp = instance.milp
@@ -212,12 +212,12 @@ class BigM(Method):
         size = np.maximum(np.abs(program.lower), np.abs(program.upper))[outputs]
         unit[outputs] = np.where(milp.integer[outputs], 1.0, power_of_two(size))
         written = scaled_model(instance, unit if self.scale else None, self.numerics, run.seed)
-        add_program(written, program, milp.n_rows)
+        written.add(program, milp.n_rows)
         return None if run.seconds_left <= 0 else written
 
     def _embed(
         self,
-        written: ScaledModel,
+        written: ScipProgram,
         instance: Instance,
         networks: list["ScaledNetwork"],
         deadline: float,
@@ -246,7 +246,7 @@ class BigM(Method):
         return True
 
     def _chunks(
-        self, written: ScaledModel, instance: Instance, networks: list["ScaledNetwork"]
+        self, written: ScipProgram, instance: Instance, networks: list["ScaledNetwork"]
     ) -> Iterator["_Chunk"]:
         """Yield a few samples of a network after the other; its variables are created before."""
         for number, network in enumerate(networks):
@@ -264,7 +264,7 @@ class BigM(Method):
                 )
 
     def _input_variables(
-        self, written: ScaledModel, mapping: InputMap, network: "ScaledNetwork"
+        self, written: ScipProgram, mapping: InputMap, network: "ScaledNetwork"
     ) -> np.ndarray:
         """Return the input matrix, with a fixed variable for every number."""
         grid = np.empty(mapping.index.shape, dtype=object)
@@ -277,7 +277,7 @@ class BigM(Method):
         return grid
 
     def _targets(
-        self, written: ScaledModel, instance: Instance, number: int, network: "ScaledNetwork"
+        self, written: ScipProgram, instance: Instance, number: int, network: "ScaledNetwork"
     ) -> np.ndarray:
         """Return the variables of the last layer: outputs, or logits that are tied to classes."""
         outputs = instance.maps[number].output
@@ -296,7 +296,7 @@ class BigM(Method):
             )
         return targets
 
-    def _set_start(self, written: ScaledModel, incumbent: Incumbent, deadline: float) -> None:
+    def _set_start(self, written: ScipProgram, incumbent: Incumbent, deadline: float) -> None:
         """Give SCIP the start point: its hidden units follow from the inputs, which are fixed in a
         copy.
         """
@@ -304,18 +304,12 @@ class BigM(Method):
             return
         model = written.model
         copy = copy_model(model)
-        variables = copy.getVars()
-        fix(copy, variables, _input_values(written, incumbent.instance, incumbent.values))
         set_numerics(copy, self.numerics)
         copy.setParam("limits/solutions", 1)
-        optimise_model(copy, deadline - now())
-        if copy.getNSols() == 0:
-            return
-        values = solution_values(copy, matrix_of(variables))
-        start = model.createSol()
-        for variable, value in zip(model.getVars(), values, strict=True):
-            model.setSolVal(start, variable, value)
-        model.addSol(start)
+        inputs = _input_values(written, incumbent.instance, incumbent.values)
+        values = solve_fixed(copy, copy.getVars(), inputs, deadline - now())
+        if values is not None:
+            add_start(model, model.getVars(), values)
 
 
 class _Chunk(NamedTuple):
@@ -332,7 +326,7 @@ def _samples_per_chunk(net: nn.Sequential) -> int:
     return max(1, UNITS_PER_CHUNK // units)
 
 
-def _input_values(written: ScaledModel, instance: Instance, values: np.ndarray) -> np.ndarray:
+def _input_values(written: ScipProgram, instance: Instance, values: np.ndarray) -> np.ndarray:
     """Return the network inputs of a point, for all variables of a model; NaN for the others."""
     position = {v.ptr(): i for i, v in enumerate(written.model.getVars())}
     scaled = values / written.unit

@@ -15,8 +15,8 @@ from ..model.instance import Instance
 from ..model.solution import Solution
 from ..model.verification import TOLERANCE
 from ..numerics import power_of_two
-from ..programs.program import Program, Rows
 from ..programs.scip import MILP, excess
+from ..programs.scip_program import ScipProgram
 from ..proofs.encoding import NetworkEncoder
 from ..proofs.exact import tabulated_program
 from ..proofs.tables import (
@@ -27,7 +27,7 @@ from ..proofs.tables import (
     unfixed,
     write_tables,
 )
-from .scaled_model import ScaledModel, add_program, scaled_model, units_of_variables
+from .scaled_model import scaled_model, units_of_variables
 from .scip_run import Numerics, exact_run, exact_solution, incumbent_of
 
 TABLE_FEASTOL = 1e-9
@@ -199,7 +199,7 @@ def _possibly_feasible(incumbent: Incumbent, assignments: np.ndarray) -> np.ndar
     return np.flatnonzero(possible)
 
 
-def _written_model(run: Run, tables: list[Table]) -> ScaledModel:
+def _written_model(run: Run, tables: list[Table]) -> ScipProgram:
     """Return the user's model with the tables, for SCIP."""
     instance = run.instance
     milp = instance.milp
@@ -208,10 +208,8 @@ def _written_model(run: Run, tables: list[Table]) -> ScaledModel:
         size = power_of_two(np.abs(table.outputs).max(axis=0))
         unit[table.targets] = np.where(milp.integer[table.targets], 1.0, size)
     written = scaled_model(instance, unit, Numerics(TABLE_FEASTOL), run.seed)
-    cost = milp.sign * milp.cost
     # the model's own bounds: tighter ones slow SCIP down
-    start = Program(cost, Rows.of(milp.rows), *milp.sides, milp.lower, milp.upper, milp.integer)
-    encoder = NetworkEncoder(start)
+    encoder = NetworkEncoder(milp.program)
     write_tables(encoder, tables)
-    add_program(written, encoder.program(), milp.n_rows)
+    written.add(encoder.program(), milp.n_rows)
     return written

@@ -1,7 +1,7 @@
 """Run SCIP on an exact model with every incumbent verified, and make a `Solution` of the result."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyscipopt import Model
@@ -15,6 +15,7 @@ from ..model.solution import Proof, Solution
 from ..programs import Program
 from ..programs.scip import add_event_handlers
 from ..programs.scip import optimise as optimise_model
+from ..programs.scip_program import ScipProgram
 from ..proofs.checking import CLOSED, closes_gap, incumbent_cost, proof_of, prove_optimality
 
 SCIP_EPSILON = 1e-13
@@ -67,21 +68,11 @@ def set_numerics(model: Model, numerics: Numerics) -> None:
     )
 
 
-class ScipModel(Protocol):
-    """A model for SCIP, with its bound and its values in the user's units."""
-
-    @property
-    def model(self) -> Model: ...
-    @property
-    def bound(self) -> float: ...
-    def values(self, model: Model) -> np.ndarray: ...
-
-
 class CallbackStop(KeyboardInterrupt):
     """A callback ends the run: SCIP ends as after Ctrl-C."""
 
 
-def optimise_verified(written: ScipModel, run: Run, restricted: bool = False) -> bool:
+def optimise_verified(written: ScipProgram, run: Run, restricted: bool = False) -> bool:
     """Let SCIP solve a model, and verify every incumbent during the run.
 
     A result that contradicts the verified points, and "infeasible", is not accepted: the model is
@@ -174,7 +165,7 @@ def _gap(incumbent: Incumbent, bound: float | None) -> tuple[float, float]:
 
 
 def exact_run(
-    written: ScipModel,
+    written: ScipProgram,
     run: Run,
     details: dict[str, Any],
     program: Callable[[], Program] | None,

@@ -16,7 +16,8 @@ from ..clock import now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.verification import TOLERANCE
-from ..programs.scip import has_point, matrix_of, optimise, relative_violation
+from ..programs.scip import has_point, optimise, relative_violation
+from ..programs.scip_program import set_objective
 from .scip_block import BlockResult, MILPBlock
 from .separable import Budgets
 from .split import Split
@@ -275,7 +276,7 @@ def require_bounded(split: Split, seconds: float = MAX_SECONDS_FOR_BOUNDEDNESS) 
     if not unbounded.any():
         return
     model = split.block_model()
-    model.setObjective((matrix_of(model.getVars()) * cost).sum(), "minimize")
+    set_objective(model, model.getVars(), cost)
     # the relaxation at the root decides; presolve may return "infeasible or unbounded"
     model.setParam("presolving/maxrounds", 0)
     model.setParam("limits/nodes", 1)

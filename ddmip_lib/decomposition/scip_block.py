@@ -14,7 +14,8 @@ from pyscipopt import SCIP_PARAMSETTING, Constraint, Variable, quicksum
 from ..clock import now
 from ..errors import ProblemError
 from ..model.onoff import OnOff, find_onoff
-from ..programs.scip import ROW_HANDLERS, matrix_of, optimise, solution_values
+from ..programs.scip import ROW_HANDLERS, optimise, solution_values
+from ..programs.scip_program import set_objective
 from .split import Split
 
 MAX_SQUARE_CUTS = 1000
@@ -106,13 +107,11 @@ class MILPBlock:
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.model = split.block_model(seed)
-        self._scip_variables = self.model.getVars()
-        self.variables = matrix_of(self._scip_variables)
+        self.variables = self.model.getVars()
         self._constraints = self._own_constraints()
         self._classify_variables()
-        squares = [self._add_square(self._scip_variables[v]) for v in split.coupled[self.squared]]
-        squares += map(self._add_onoff, self.onoff)
-        self._squares = matrix_of(squares) if squares else None
+        self._squares = [self._add_square(self.variables[v]) for v in split.coupled[self.squared]]
+        self._squares += map(self._add_onoff, self.onoff)
         self.model.setPresolve(SCIP_PARAMSETTING.FAST)
         self.model.setParam("limits/gap", X_STEP_RELATIVE_GAP)
         self.model.setParam("limits/nodes", X_STEP_MAX_NODES)
@@ -167,7 +166,7 @@ class MILPBlock:
 
     def _add_onoff(self, onoff: OnOff) -> Variable:
         """Rewrite an on/off variable and return z, the perspective of its square."""
-        variables = self._scip_variables
+        variables = self.variables
         sigma = variables[onoff.variable]
         b = variables[onoff.switch]
         lower = sigma.getLbOriginal()
@@ -221,11 +220,9 @@ class MILPBlock:
         # the term of an on/off variable that is off, up to a constant
         off = cost[coupled[on]] * free + 0.5 * rho[on] * free**2
         np.add.at(cost, self.switches, -off)
-        objective = (self.variables * cost).sum()
-        if self._squares is not None:
-            weights = 0.5 * rho[np.concatenate([self.squared, on])]
-            objective = objective + (self._squares * weights).sum()
-        self.model.setObjective(objective, "minimize")
+        weights = 0.5 * rho[np.concatenate([self.squared, on])]
+        variables = [*self.variables, *self._squares]
+        set_objective(self.model, variables, np.concatenate([cost, weights]))
 
     def _continue_to_first_solution(self, deadline: float) -> None:
         """Continue without a node limit until a solution is found."""

@@ -4,10 +4,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from pyscipopt import Model, quicksum
+from pyscipopt import Model
 
 from ..errors import ProblemError
-from ..programs.scip import MILP, add_rows, add_variables
+from ..programs.scip import MILP
+from ..programs.scip_program import write_milp
 from .exported import Network
 from .instance import Instance
 from .network_checks import on_copies, validate_network
@@ -156,10 +157,6 @@ def model_of(milp: MILP) -> Model:
     pyscipopt.Model
         A model with the same variables and constraints in the same order.
     """
-    model = Model()
-    variables = add_variables(model, milp.lower, milp.upper, milp.integer, milp.names)
-    add_rows(model, variables, milp.rows, *milp.sides, milp.row_names)
-    terms = zip(milp.cost.tolist(), variables, strict=True)
-    objective = quicksum(c * v for c, v in terms if c) + milp.offset
-    model.setObjective(objective, "minimize" if milp.sign > 0 else "maximize")
-    return model
+    written = write_milp(Model(), milp)
+    written.model.addObjoffset(written.offset)
+    return written.model

@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 from pyscipopt import Model, quicksum
 
-from ..programs.scip import (
-    ROW_HANDLERS,
-    copy_model,
-    fix,
-    matrix_of,
-    optimise,
-    relative_violation,
-    solution_values,
-)
+from ..programs.scip import ROW_HANDLERS, copy_model, relative_violation, solve_fixed
 from .instance import Instance
 from .onoff import OnOff, OnOffRow
 from .verification import TOLERANCE
@@ -140,14 +132,11 @@ class Completer:
         """The best completion by SCIP."""
         model, variables, switched = self._fixing_model
         model.freeTransform()
-        fix(model, variables, np.where(fixed, values, np.nan))
         for onoff, row, constraint in switched:
             coefficient = row.sigma * values[onoff.variable] - row.on + row.off
             model.chgCoefLinear(constraint, variables[onoff.switch], coefficient)
-        optimise(model, seconds)
-        if model.getNSols() == 0:
-            return None
-        return np.where(fixed, values, solution_values(model, matrix_of(variables)))
+        found = solve_fixed(model, variables, np.where(fixed, values, np.nan), seconds)
+        return None if found is None else np.where(fixed, values, found)
 
     @cached_property
     def _fixing_model(self) -> tuple[Model, Any, list[tuple[OnOff, OnOffRow, Any]]]:

@@ -12,11 +12,13 @@ program are the prices, and with $\delta$ binary it selects one column of each b
 from dataclasses import dataclass
 
 import numpy as np
-from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model, quicksum
+import scipy.sparse as sp
+from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model
 
 from ..clock import now
 from ..model.blocks import Blocks
-from ..programs.scip import matrix_of, optimise, solution_values
+from ..programs.scip import add_start, optimise, set_quiet, solution_values
+from ..programs.scip_program import add_rows, add_variables, set_objective
 from .master import (
     MAX_FREE_BLOCKS,
     LPSolution,
@@ -287,57 +289,38 @@ class ColumnPool:
         if not self.blocks.optional and len(covered) < self.blocks.n:
             return None
         model = _selection_model(gap, nodes, seed, emphasis)
-        delta = _add_binaries(model, self.value[among])
-        self._add_convexity_constraints(model, delta, among)
-        self._add_coupling_constraints(model, delta, among, kept)
+        zero = np.zeros(len(among))
+        delta = add_variables(model, zero, zero + 1.0, zero == 0)
+        set_objective(model, delta, self.value[among], sign=-1.0)
+        add_rows(model, delta, *self._constraints(among, kept))
         if start is not None:
-            _add_start(model, delta, np.isin(among, start))
+            add_start(model, delta, np.isin(among, start))
         optimise(model, seconds - (now() - began))
         if model.getNSols() == 0:
             return None
         return np.concatenate([kept, among[solution_values(model, delta) > 0.5]])
 
-    def _add_convexity_constraints(
-        self, model: Model, delta: np.ndarray, among: np.ndarray
-    ) -> None:
-        block = self.block[among]
-        order = np.argsort(block, kind="stable")
-        first = np.unique(block[order], return_index=True)[1]
-        for own in np.split(delta[order], first)[1:]:
-            total = quicksum(own)
-            model.addCons(total <= 1 if self.blocks.optional else total == 1)
-
-    def _add_coupling_constraints(
-        self, model: Model, delta: np.ndarray, among: np.ndarray, kept: np.ndarray
-    ) -> None:
+    def _constraints(
+        self, among: np.ndarray, kept: np.ndarray
+    ) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
+        """At most one column of each block, or exactly one, and the capacities that are left."""
+        block, row = np.unique(self.block[among], return_inverse=True)
+        one = np.ones(len(block))
+        entries = np.ones(len(among)), (row, np.arange(len(among)))
+        convexity = sp.csr_matrix(entries, (len(block), len(among)))
         left = self.blocks.capacities - self.use[kept].sum(axis=0)
-        for use, capacity in zip(self.use[among].T, left, strict=True):
-            used = quicksum(float(use[k]) * delta[k] for k in np.flatnonzero(use))
-            model.addCons(used <= float(capacity))
-
-
-def _add_binaries(model: Model, value: np.ndarray) -> np.ndarray:
-    """Add a binary variable for each candidate; maximise the value of those selected."""
-    delta = matrix_of([model.addVar(vtype="B", obj=float(v)) for v in value])
-    model.setMaximize()
-    return delta
-
-
-def _add_start(model: Model, delta: np.ndarray, selected: np.ndarray) -> None:
-    point = model.createSol()
-    for variable in delta[selected]:
-        model.setSolVal(point, variable, 1.0)
-    model.addSol(point)
+        rows = sp.vstack([convexity, sp.csr_matrix(self.use[among].T)]).tocsr()
+        fewest = one - np.inf if self.blocks.optional else one
+        return rows, np.append(fewest, left - np.inf), np.append(one, left)
 
 
 def _selection_model(gap: float, nodes: int, seed: int, emphasis: str) -> Model:
     model = Model("selection")
-    model.hideOutput()
+    set_quiet(model, seed)
     if emphasis == "feasibility":
         model.setEmphasis(SCIP_PARAMEMPHASIS.FEASIBILITY)
     elif emphasis == "no cuts":
         model.setSeparating(SCIP_PARAMSETTING.OFF)
-    model.setParam("randomization/randomseedshift", seed % 2_000_000_000)
     model.setParam("numerics/feastol", 1e-7)  # verification allows 1e-6
     model.setParam("limits/gap", gap)
     model.setParam("limits/nodes", nodes)

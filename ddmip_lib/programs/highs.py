@@ -3,8 +3,10 @@
 from typing import Any
 
 import highspy
+import numpy as np
 
 from ..clock import awaited, check_time
+from .program import Program
 
 MAX_ENTRIES_IN_THIS_THREAD = 5_000
 """Nonzero entries of a linear program that is solved within milliseconds, so in this thread."""
@@ -18,6 +20,28 @@ def silent_highs(options: dict[str, Any]) -> highspy.Highs:
     for name, value in options.items():
         highs.setOptionValue(name, value)
     return highs
+
+
+def pass_program(highs: highspy.Highs, program: Program) -> None:
+    """Pass a program, without its constant, to HiGHS: all models of HiGHS are written here."""
+    rows = program.rows
+    highs.passModel(
+        len(program.cost),
+        len(program.row_lower),
+        len(rows.weight),
+        int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMinimize),
+        0.0,
+        program.cost,
+        program.lower,
+        program.upper,
+        program.row_lower,
+        program.row_upper,
+        rows.first,
+        rows.column,
+        rows.weight,
+        program.integer.astype(np.int32),  # 0 and 1 are HiGHS's continuous and integer variables
+    )
 
 
 def run_highs(highs: highspy.Highs, entries: int, integers: bool) -> None:

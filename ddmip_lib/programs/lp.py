@@ -1,12 +1,13 @@
 """HiGHS proposes multipliers and points for linear programs; none of its claims is relied on."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import highspy
 import numpy as np
 
 from ..numerics import power_of_two
-from .highs import run_highs, silent_highs
+from .highs import pass_program, run_highs, silent_highs
 from .program import Program, largest_finite
 
 LP_OPTIONS = {
@@ -96,7 +97,7 @@ class LPSolver:
         """
         highs = self._take_solver()
         scales = _scales(program)
-        _pass_scaled(highs, program, scales)
+        pass_program(highs, _scaled(program, scales))
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
         if basis is not None:
             highs.setBasis(basis)
@@ -126,25 +127,18 @@ def _scales(program: Program) -> LPScales:
     return LPScales(column, power_of_two(largest), float(power_of_two(largest_cost)), weight)
 
 
-def _pass_scaled(highs: highspy.Highs, program: Program, scales: LPScales) -> None:
+def _scaled(program: Program, scales: LPScales) -> Program:
+    """Return the linear relaxation in these units."""
     rows = program.rows
-    columns = len(scales.column)
-    highs.passModel(
-        columns,
-        len(scales.row),
-        len(scales.weight),
-        int(highspy.MatrixFormat.kRowwise),
-        int(highspy.ObjSense.kMinimize),
-        0.0,
-        program.cost * scales.column / scales.cost,
-        program.lower / scales.column,
-        program.upper / scales.column,
-        program.row_lower / scales.row,
-        program.row_upper / scales.row,
-        rows.first,
-        rows.column,
-        scales.weight / scales.row[rows.row],
-        np.zeros(columns, dtype=np.int32),
+    return replace(
+        program,
+        cost=program.cost * scales.column / scales.cost,
+        rows=rows._replace(weight=scales.weight / scales.row[rows.row]),
+        row_lower=program.row_lower / scales.row,
+        row_upper=program.row_upper / scales.row,
+        lower=program.lower / scales.column,
+        upper=program.upper / scales.column,
+        integer=np.zeros_like(program.integer),
     )
 
 

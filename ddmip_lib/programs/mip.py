@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 import highspy
 import numpy as np
-from pyscipopt import Model, Variable, quicksum
+from pyscipopt import Model
 
-from .highs import run_highs, silent_highs
+from .highs import pass_program, run_highs, silent_highs
 from .program import Program
-from .scip import add_rows, add_variables, copy_model, matrix_of, optimise, solution_values
+from .scip import copy_model, optimise, solution_values
+from .scip_program import ScipProgram, set_objective
 
 MIP_GAP = 5e-3
 """Relative gap at which a solve ends: its solution need not be optimal."""
@@ -95,31 +96,12 @@ def solve_program(
     }
     highs = silent_highs(options)
     has_integers = bool(program.integer.any())
-    highs.passModel(_highs_model(program))
+    pass_program(highs, program)
     if start is not None and has_integers:
         known = np.flatnonzero(~np.isnan(start))
         highs.setSolution(len(known), known.astype(np.int32), start[known])
     run_highs(highs, len(program.rows.weight), has_integers)
     return _mip_result(highs, program)
-
-
-def _highs_model(program: Program) -> highspy.HighsLp:
-    lp = highspy.HighsLp()
-    lp.num_col_ = len(program.cost)
-    lp.num_row_ = len(program.row_lower)
-    lp.col_cost_ = program.cost
-    lp.col_lower_ = program.lower
-    lp.col_upper_ = program.upper
-    lp.row_lower_ = program.row_lower
-    lp.row_upper_ = program.row_upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = program.rows.first
-    lp.a_matrix_.index_ = program.rows.column
-    lp.a_matrix_.value_ = program.rows.weight
-    if program.integer.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[int(integer)] for integer in program.integer]
-    return lp
 
 
 def _mip_result(highs: highspy.Highs, program: Program) -> MIPResult:
@@ -161,31 +143,13 @@ def solve_with_scip(model: Model, program: Program, seconds: float, seed: int = 
         Point, claim and work.
     """
     copy = copy_model(model, seed)
-    variables = _add_to_copy(copy, program)
+    variables = ScipProgram(copy, copy.getVars()).add(program)
+    set_objective(copy, variables, program.cost)
     copy.setParams({"limits/gap": MIP_GAP, "limits/nodes": MIP_NODES})
     optimise(copy, seconds)
     closed = copy.getStatus() in ("optimal", "gaplimit", "infeasible")
     work = WORK_PER_CALL + float(copy.getNLPIterations())
     if copy.getNSols() == 0:
         return MIPResult(None, closed, work)
-    point = solution_values(copy, matrix_of(variables))
+    point = solution_values(copy, variables)
     return MIPResult(_with_integers_rounded(point, program), closed, work)
-
-
-def _add_to_copy(copy: Model, program: Program) -> list[Variable]:
-    """Write a program into a copy of the user's model and return its variables."""
-    infinity = copy.infinity()
-    own = copy.getVars()
-    for variable, lower, upper in zip(own, program.lower, program.upper, strict=False):
-        copy.chgVarLb(variable, max(lower, -infinity))
-        copy.chgVarUb(variable, min(upper, infinity))
-    new = slice(len(own), None)
-    variables: list[Variable] = own + add_variables(
-        copy, program.lower[new], program.upper[new], program.integer[new]
-    )
-    add_rows(
-        copy, variables, program.rows.matrix(len(variables)), program.row_lower, program.row_upper
-    )
-    terms = zip(program.cost.tolist(), variables, strict=True)
-    copy.setObjective(quicksum(c * v for c, v in terms if c), "minimize")
-    return variables

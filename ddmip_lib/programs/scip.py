@@ -4,20 +4,20 @@ Everything that the library does with a model goes through such arrays or throug
 makes of it, so the user's own model is never changed.
 """
 
-import itertools
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model, quicksum
+from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model
 
-from ..clock import check_time, now
+from ..clock import now
 from ..errors import ProblemError
+from .program import Program, Rows
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
 """SCIP's handlers of linear constraints."""
@@ -78,6 +78,19 @@ class MILP:
     row_upper: np.ndarray
     row_names: list[str]
     others: tuple[OtherConstraint, ...]
+
+    @property
+    def program(self) -> Program:
+        """The program as a minimisation, without constraints that are not linear."""
+        return Program(
+            self.sign * self.cost,
+            Rows.of(self.rows),
+            *self.sides,
+            self.lower,
+            self.upper,
+            self.integer,
+            self.sign * self.offset,
+        )
 
     def objective(self, values: np.ndarray) -> float:
         """Return the objective at a full assignment, in the sense of the user's model."""
@@ -193,7 +206,7 @@ def read_model(model: Model) -> MILP:
     require_copyable(model)
     infinity = model.infinity()
     variables = model.getVars()
-    constraints = _Constraints(model, variables)
+    constraints = _ConstraintReader(model, variables)
     for constraint in model.getConss():
         constraints.read(constraint)
     return MILP(
@@ -213,7 +226,7 @@ def read_model(model: Model) -> MILP:
     )
 
 
-class _Constraints:
+class _ConstraintReader:
     """The constraints of a model, read one by one."""
 
     def __init__(self, model: Model, variables: list[Any]) -> None:
@@ -275,89 +288,6 @@ def set_quiet(model: Model, seed: int) -> None:
     model.hideOutput()
     model.setParam("misc/catchctrlc", False)
     model.setParam("randomization/randomseedshift", int(seed) % 2_000_000_000)
-
-
-def add_variables(
-    model: Model,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    integer: np.ndarray,
-    names: Sequence[str] = (),
-) -> list[Any]:
-    """Add variables to a model and return them.
-
-    Parameters
-    ----------
-    model
-        The model.
-    lower, upper
-        Bounds; infinite ones are none.
-    integer
-        Which variables are integer; those with bounds 0 and 1 are binary.
-    names
-        Names of all variables, or none.
-    """
-    binary = (lower == 0) & (upper == 1)
-    kinds = np.where(~integer, "C", np.where(binary, "B", "I")).tolist()
-    names = names or [""] * len(kinds)
-    parts = zip(names, kinds, _bounds_or_none(lower), _bounds_or_none(upper), strict=True)
-    return [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
-
-
-def _bounds_or_none(bounds: np.ndarray) -> list[float | None]:
-    return [bound if np.isfinite(bound) else None for bound in bounds.tolist()]
-
-
-def add_rows(
-    model: Model,
-    variables: Sequence[Any],
-    rows: sp.csr_matrix,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    names: Sequence[str] = (),
-) -> None:
-    """Add the linear constraints lower <= rows @ variables <= upper to a model.
-
-    Parameters
-    ----------
-    model
-        The model.
-    variables
-        Its variables, one for each column of `rows`.
-    rows, lower, upper
-        The constraints; one without a finite side is left out.
-    names
-        Names of all constraints, or none.
-    """
-    names = names or [""] * rows.shape[0]
-    activities = _activities(rows, variables)
-    for activity, low, high, name in zip(
-        activities, lower.tolist(), upper.tolist(), names, strict=True
-    ):
-        for constraint in _one_or_two_sided(activity, low, high):
-            model.addCons(constraint, name=name)
-
-
-def _activities(rows: sp.csr_matrix, variables: Sequence[Any]) -> Iterator[Any]:
-    """Yield rows @ variables, one expression after the other."""
-    for first, end in itertools.pairwise(rows.indptr):
-        check_time()
-        terms = zip(rows.indices[first:end].tolist(), rows.data[first:end].tolist(), strict=True)
-        yield quicksum(weight * variables[j] for j, weight in terms)
-
-
-def _one_or_two_sided(activity: Any, low: float, high: float) -> list[Any]:
-    """Return the constraints low <= activity <= high: one, or one for each side."""
-    if low == high:
-        return [activity == low]
-    if -np.inf < low < high < np.inf:
-        return [(activity <= high) >= low]
-    constraints = []  # sides that cross are two constraints, which SCIP finds to be infeasible
-    if low > -np.inf:
-        constraints.append(activity >= low)
-    if high < np.inf:
-        constraints.append(activity <= high)
-    return constraints
 
 
 def set_time_limit(model: Model, seconds: float) -> None:
@@ -456,11 +386,57 @@ def has_point(model: Model, seconds: float = 60.0) -> bool:
     return bool(model.getStatus() != "infeasible")
 
 
-def fix(model: Model, variables: Any, values: np.ndarray) -> None:
+def change_bounds(
+    model: Model, variables: Sequence[Any], lower: np.ndarray, upper: np.ndarray
+) -> None:
+    """Give variables these bounds, where they are finite."""
+    bounds = zip(lower.tolist(), upper.tolist(), strict=True)
+    for variable, (low, high) in zip(variables, bounds, strict=True):
+        if low > high:  # there is no point, and SCIP is to find that out
+            model.addCons(variable >= low)
+            model.addCons(variable <= high)
+            continue
+        if np.isfinite(low):
+            model.chgVarLb(variable, low)
+        if np.isfinite(high):
+            model.chgVarUb(variable, high)
+
+
+def fix(model: Model, variables: Sequence[Any], values: np.ndarray) -> None:
     """Fix each variable whose value is not NaN."""
-    for index in np.flatnonzero(~np.isnan(values)):
-        model.chgVarLb(variables[index], values[index])
-        model.chgVarUb(variables[index], values[index])
+    change_bounds(model, variables, values, values)
+
+
+def solve_fixed(
+    model: Model, variables: Sequence[Any], values: np.ndarray, seconds: float
+) -> np.ndarray | None:
+    """Solve a model with each variable fixed whose value is not NaN.
+
+    Parameters
+    ----------
+    model
+        The model.
+    variables, values
+        Its variables, and one value for each.
+    seconds
+        Time limit.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The values of the variables in the best solution; None if there is none.
+    """
+    fix(model, variables, values)
+    optimise(model, seconds)
+    return solution_values(model, variables) if model.getNSols() else None
+
+
+def add_start(model: Model, variables: Sequence[Any], values: np.ndarray) -> None:
+    """Let SCIP start from a point; variables that are left out are 0."""
+    start = model.createSol()
+    for variable, value in zip(variables, values, strict=True):
+        model.setSolVal(start, variable, value)
+    model.addSol(start)
 
 
 def matrix_of(variables: Any) -> MatrixVariable:

@@ -89,15 +89,8 @@ def relaxed_program(
     """
     milp = instance.milp
     room = tolerance * units.row
-    program = Program(
-        milp.sign * milp.cost,
-        Rows.of(milp.rows),
-        milp.row_lower - room,
-        milp.row_upper + room,
-        lower,
-        upper,
-        milp.integer,
-        milp.sign * milp.offset,
+    program = replace(
+        milp.program, row_lower=milp.row_lower - room, row_upper=milp.row_upper + room
     )
     # the rounding error of a sum, 1e-12 of its terms, is less than the outward rounding of the box
     ends = propagate_bounds(program, lower, upper, rounds=3) or (lower, upper)

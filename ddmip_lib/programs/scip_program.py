@@ -1,0 +1,230 @@
+"""The one place where arrays become variables, constraints and an objective of a SCIP model.
+
+SCIP treats numbers as equal that differ by its epsilon, drops smaller coefficients when a
+constraint is created, and tolerates violations of 1e-6: none of this may depend on whether lengths
+are in metres or in nanometres. So a program can be written in units in which its variables,
+constraints and objective are about 1. All units are powers of two, and nothing is rounded.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from pyscipopt import Model, quicksum
+
+from ..clock import check_time
+from ..numerics import power_of_two
+from .program import Program
+from .scip import MILP, change_bounds, solution_values
+
+
+@dataclass(frozen=True, eq=False)
+class ScipProgram:
+    """A model of SCIP, some of whose variables are those of a program.
+
+    Attributes
+    ----------
+    model
+        The model.
+    variables
+        Its variables that are the program's, in the same order.
+    unit
+        Unit of each of them; None if nothing is scaled.
+    cost_unit, offset
+        Unit of the model's objective, and what is added to it.
+    """
+
+    model: Model
+    variables: list[Any]
+    unit: np.ndarray | None = None
+    cost_unit: float = 1.0
+    offset: float = 0.0
+
+    def values(self, model: Model) -> np.ndarray:
+        """Return the values of the variables in the best solution."""
+        values = solution_values(model, self.variables)
+        return values if self.unit is None else values * self.unit
+
+    @property
+    def bound(self) -> float:
+        """SCIP's bound on the objective."""
+        return float(self.model.getDualbound()) * self.cost_unit + self.offset
+
+    def add(self, program: Program, known_rows: int = 0) -> list[Any]:
+        """Add what a larger program has beyond this one, without its objective.
+
+        Parameters
+        ----------
+        program
+            The program. Its first variables are those of the model, which get its bounds.
+        known_rows
+            Number of its first constraints that the model has already.
+
+        Returns
+        -------
+        list
+            All variables of the program.
+        """
+        n = len(self.variables)
+        unit = np.ones(len(program.cost))
+        rows = program.rows.matrix(len(unit))[known_rows:]
+        low = program.row_lower[known_rows:]
+        high = program.row_upper[known_rows:]
+        if self.unit is not None:
+            size = power_of_two(np.maximum(np.abs(program.lower), np.abs(program.upper)))
+            unit = np.where(program.integer, 1.0, size)
+            unit[:n] = self.unit
+            rows, low, high = _scaled_rows(rows, unit, low, high)
+        lower = program.lower / unit
+        upper = program.upper / unit
+        change_bounds(self.model, self.variables, lower[:n], upper[:n])
+        new = add_variables(self.model, lower[n:], upper[n:], program.integer[n:])
+        variables = [*self.variables, *new]
+        add_rows(self.model, variables, rows, low, high)
+        return variables
+
+
+def write_milp(model: Model, milp: MILP, unit: np.ndarray | None = None) -> ScipProgram:
+    """Write variables, linear constraints and objective, without its constant, into a new model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    milp
+        The program.
+    unit
+        Units of the variables, powers of two; None if nothing is to be scaled.
+    """
+    cost = milp.cost
+    cost_unit = 1.0
+    lower = milp.lower
+    upper = milp.upper
+    rows = (milp.rows, *milp.sides)
+    if unit is not None:
+        lower = lower / unit
+        upper = upper / unit
+        cost = cost * unit
+        cost_unit = float(power_of_two(np.abs(cost).max(initial=0.0)))
+        rows = _scaled_rows(milp.rows, unit, *milp.sides)
+    variables = add_variables(model, lower, upper, milp.integer, milp.names)
+    add_rows(model, variables, *rows, milp.row_names)
+    set_objective(model, variables, cost / cost_unit, milp.sign)
+    return ScipProgram(model, variables, unit, cost_unit, milp.offset)
+
+
+def _scaled_rows(
+    rows: sp.csr_matrix, unit: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
+    """Return constraints on variables in these units, the largest coefficient of each about 1.
+
+    Sides become one that differ by rounding errors only.
+    """
+    rows = (rows @ sp.diags(unit)).tocsr()
+    largest = np.zeros(rows.shape[0])
+    row = np.repeat(np.arange(len(largest)), np.diff(rows.indptr))
+    np.maximum.at(largest, row, np.abs(rows.data))
+    size = power_of_two(largest)
+    low = low / size
+    high = high / size
+    with np.errstate(invalid="ignore"):  # a side that is missing
+        tolerance = 1e-12 * np.maximum(1.0, np.abs(low))
+        same = np.isfinite(low) & (low <= high) & (high - low <= tolerance)
+        middle = 0.5 * (low + high)
+    scaled = (sp.diags(1 / size) @ rows).tocsr()
+    return scaled, np.where(same, middle, low), np.where(same, middle, high)
+
+
+def add_variables(
+    model: Model,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    integer: np.ndarray,
+    names: Sequence[str] = (),
+) -> list[Any]:
+    """Add variables to a model and return them.
+
+    Parameters
+    ----------
+    model
+        The model.
+    lower, upper
+        Bounds; infinite ones are none.
+    integer
+        Which variables are integer; those with bounds 0 and 1 are binary.
+    names
+        Names of all variables, or none.
+    """
+    binary = (lower == 0) & (upper == 1)
+    kinds = np.where(~integer, "C", np.where(binary, "B", "I")).tolist()
+    names = names or [""] * len(kinds)
+    parts = zip(names, kinds, _bounds_or_none(lower), _bounds_or_none(upper), strict=True)
+    return [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
+
+
+def _bounds_or_none(bounds: np.ndarray) -> list[float | None]:
+    return [bound if np.isfinite(bound) else None for bound in bounds.tolist()]
+
+
+def add_rows(
+    model: Model,
+    variables: Sequence[Any],
+    rows: sp.csr_matrix,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    names: Sequence[str] = (),
+) -> None:
+    """Add the linear constraints lower <= rows @ variables <= upper to a model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    variables
+        Its variables, one for each column of `rows`.
+    rows, lower, upper
+        The constraints; one without a finite side is left out.
+    names
+        Names of all constraints, or none.
+    """
+    names = names or [""] * rows.shape[0]
+    activities = _activities(rows, variables)
+    for activity, low, high, name in zip(
+        activities, lower.tolist(), upper.tolist(), names, strict=True
+    ):
+        for constraint in _one_or_two_sided(activity, low, high):
+            model.addCons(constraint, name=name)
+
+
+def _activities(rows: sp.csr_matrix, variables: Sequence[Any]) -> Iterator[Any]:
+    """Yield rows @ variables, one expression after the other."""
+    for first, end in itertools.pairwise(rows.indptr):
+        check_time()
+        terms = zip(rows.indices[first:end].tolist(), rows.data[first:end].tolist(), strict=True)
+        yield quicksum(weight * variables[j] for j, weight in terms)
+
+
+def _one_or_two_sided(activity: Any, low: float, high: float) -> list[Any]:
+    """Return the constraints low <= activity <= high: one, or one for each side."""
+    if low == high:
+        return [activity == low]
+    if -np.inf < low < high < np.inf:
+        return [(activity <= high) >= low]
+    constraints = []  # sides that cross are two constraints, which SCIP finds to be infeasible
+    if low > -np.inf:
+        constraints.append(activity >= low)
+    if high < np.inf:
+        constraints.append(activity <= high)
+    return constraints
+
+
+def set_objective(
+    model: Model, variables: Sequence[Any], cost: np.ndarray, sign: float = 1.0
+) -> None:
+    """Set the linear objective of a model: minimise the cost, or maximise it if the sign is -1."""
+    terms = zip(cost.tolist(), variables, strict=True)
+    objective = quicksum(c * variable for c, variable in terms if c)
+    model.setObjective(objective, "minimize" if sign > 0 else "maximize")
