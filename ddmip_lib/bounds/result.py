@@ -8,9 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..renamed import renamed_fields
+
 Range = tuple[Tensor, Tensor]
 
 
+@renamed_fields(lower_form="lower_linear", upper_form="upper_linear")
 @dataclass(eq=False)
 class Bounds:
     r"""Sound bounds of a graph over n regions; `bounds[rows]` selects regions.

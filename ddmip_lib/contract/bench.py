@@ -72,7 +72,7 @@ class Bench:
     ----------
     solver
         The solver.
-    proves, visits
+    proves, reports_points
         Whether it proves optima, and whether it supports ``on_point=`` (see `check_solver`).
     seconds
         Time limit of each call.

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..methods import Callback, Solver
+from ..renamed import renamed_keywords
 from .bench import Bench
 from .clauses import ALWAYS, CALLS, SimulatedInterrupt
 from .problems import NEEDS
@@ -60,6 +61,7 @@ class Contract(list[Clause]):
             raise AssertionError("\n".join([title, *map(str, self.broken)]))
 
 
+@renamed_keywords(visits="reports_points")
 def check_solver(
     solver: Solver,
     *,
@@ -80,7 +82,7 @@ def check_solver(
         Any object with ``solve(problem, time_limit=, seed=, progress=)`` that returns a `Solution`.
     proves
         Whether it proves optimality and infeasibility of problems this small.
-    visits
+    reports_points
         Whether its `solve` has an argument ``on_point=``, a function that it calls with the network
         inputs of every evaluated point.
     refuses

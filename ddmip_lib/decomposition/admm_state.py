@@ -11,6 +11,7 @@ from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Iteration
 from ..model.verification import Verification
+from ..renamed import renamed_fields
 from .mip_block import MIPBlock
 from .nn_block import NNBlock, NNSubproblem
 from .penalty import Penalty, PenaltyRule
@@ -31,6 +32,7 @@ class IterationTimes(NamedTuple):
     solver: float  #: Seconds inside SCIP or PIQP.
 
 
+@renamed_fields(mip="mip_block", nn="nn_block", sub="subproblem")
 @dataclass
 class ADMMState:
     r"""The state of Algorithm 1 between two iterations.

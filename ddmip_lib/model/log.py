@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from ..renamed import renamed_fields
 from .solution import shown
 
 
+@renamed_fields(why="reason")
 @dataclass(frozen=True)
 class LogEntry:
     """One method of a run.

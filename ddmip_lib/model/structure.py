@@ -24,10 +24,12 @@ from scipy.sparse.csgraph import connected_components
 from ..clock import check_time
 from ..errors import ProblemError
 from ..programs.scip import MILP
+from ..renamed import renamed_fields
 from .instance import Instance
 from .text import counted
 
 
+@renamed_fields(linking="coupling")
 @dataclass(frozen=True)
 class Structure:
     """The block of each variable and the constraints that link blocks; or why there are none.

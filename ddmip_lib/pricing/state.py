@@ -12,6 +12,7 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Solution
 from ..model.workers import Executor, RemotePiece
+from ..renamed import renamed_fields
 from .columns import ColumnPool, MasterSolution
 
 NEAR_OPTIMAL_TOLERANCE = 0.02
@@ -103,6 +104,7 @@ class Selection(NamedTuple):
     emphasis: str
 
 
+@renamed_fields(seen="next_prices")
 @dataclass
 class CoordinationState:
     """The state of price coordination between two rounds.

@@ -1,6 +1,7 @@
 """Old public names work for one version more, and warn."""
 
 import importlib
+from typing import Any
 
 import pytest
 
@@ -69,3 +70,26 @@ def test_details_by_their_old_keys() -> None:
         assert details["closed_radius"] == 0.5
     with pytest.raises(KeyError, match="asked_again"):
         details["asked_again"]
+
+
+ATTRIBUTES = {
+    "ddmip_lib.bounds.result.Bounds": {"lower_form": "lower_linear", "upper_form": "upper_linear"},
+    "ddmip_lib.decomposition.admm_state.ADMMState": {
+        "mip": "mip_block",
+        "nn": "nn_block",
+        "sub": "subproblem",
+    },
+    "ddmip_lib.model.log.LogEntry": {"why": "reason"},
+    "ddmip_lib.model.structure.Structure": {"linking": "coupling"},
+    "ddmip_lib.pricing.state.CoordinationState": {"seen": "next_prices"},
+}
+
+
+@pytest.mark.parametrize("place", ATTRIBUTES)
+def test_attributes_by_their_old_names(place: str) -> None:
+    cls: Any = found(place)
+    instance = object.__new__(cls)
+    for old, new in ATTRIBUTES[place].items():
+        object.__setattr__(instance, new, new)
+        with pytest.warns(DeprecationWarning, match=f"{old} is now {new}"):
+            assert getattr(instance, old) == new
