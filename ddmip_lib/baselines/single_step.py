@@ -229,8 +229,7 @@ class PenalisedRelaxation:
         self.cost = milp.sign * milp.cost
         self.own_cost = np.where(outputs, 0.0, self.cost)
         self.is_class = np.zeros(milp.n_variables, dtype=bool)
-        for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
-            self.is_class[mapping.output] = predictor.gives_class
+        self.is_class[instance.outputs] = instance.classes
         # bounds of outputs are constraints like any other: no step can project on them
         output_bounds = sp.identity(milp.n_variables, format="csr")[outputs]
         self.rows = sp.vstack([milp.rows, output_bounds]).tocsr()
@@ -280,7 +279,7 @@ class PenalisedRelaxation:
             If a network has no gradient, or is not finite.
         """
         outputs = v
-        for predictor, mapping in zip(self.instance.predictors, self.instance.maps, strict=True):
+        for predictor, mapping in self.instance.networks:
             free = torch.tensor(mapping.index >= 0)
             raw = predictor.net(torch.where(free, v[mapping.index], torch.tensor(mapping.constant)))
             if not raw.requires_grad:

@@ -63,8 +63,7 @@ class GraphSplit(Split):
     ) -> None:
         super().__init__(instance, start, weighted)
         self._model = copy_model(instance.model)
-        pairs = zip(instance.predictors, instance.maps, strict=True)
-        ranges = [output_ranges(predictor, m, instance.milp) for predictor, m in pairs]
+        ranges = [output_ranges(*network, instance.milp) for network in instance.networks]
         positions = self._add_ranges(ranges)
         self._widths = np.concatenate([found.width.ravel() for found in ranges])
         self.milp = read_model(self._model)

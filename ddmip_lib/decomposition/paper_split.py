@@ -87,8 +87,6 @@ class PaperSplit(Split):
         self.owned = ~instance.is_output
         self.mip_constraints = ~on_outputs
         self.cost_of_outputs = milp.sign * milp.cost[self.output_positions]
-        pairs = zip(instance.predictors, instance.maps, strict=True)
-        self._is_class = np.concatenate([np.full(m.output.size, p.gives_class) for p, m in pairs])
         self._set_constraints(np.flatnonzero(on_outputs))
         self._changes_temperature = temperature is None
         self._cycle = 0
@@ -166,23 +164,25 @@ class PaperSplit(Split):
         """Bounds of the outputs, without the bounds 0 and 1 that every class satisfies."""
         lower = self.milp.lower[self.output_positions]
         upper = self.milp.upper[self.output_positions]
-        lower = np.where(self._is_class & (lower <= 0), -np.inf, lower)
-        upper = np.where(self._is_class & (upper >= 1), np.inf, upper)
+        lower = np.where(self.instance.classes & (lower <= 0), -np.inf, lower)
+        upper = np.where(self.instance.classes & (upper >= 1), np.inf, upper)
         return lower, upper
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         r"""Return $\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
-        if not self._is_class.any():
+        if not self.instance.classes.any():
             return raw
-        is_class = torch.from_numpy(self._is_class)
+        is_class = torch.from_numpy(self.instance.classes)
         return torch.where(is_class, torch.sigmoid(raw / self.temperature), raw)
 
     def surrogate_and_derivative(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
-        if not self._is_class.any():
+        if not self.instance.classes.any():
             return raw, 1.0
         soft = expit(raw / self.temperature)
         derivative = soft * (1.0 - soft) / self.temperature
-        return np.where(self._is_class, soft, raw), np.where(self._is_class, derivative, 1.0)
+        return np.where(self.instance.classes, soft, raw), np.where(
+            self.instance.classes, derivative, 1.0
+        )
 
     def end_cycle(self) -> None:
         """Change the temperature, unless the user has set it.

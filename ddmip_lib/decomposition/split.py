@@ -163,8 +163,7 @@ class Split:
         unit = np.where(self.milp.integer[self.inputs], 1.0, width)
         self.input_unit: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
         self.short_step = SHORT_STEP * width / self.input_unit
-        pairs = zip(instance.predictors, instance.maps, strict=True)
-        self.gathers = [self._gather(predictor.net, mapping) for predictor, mapping in pairs]
+        self.gathers = [self._gather(p.net, mapping) for p, mapping in instance.networks]
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [
             predictor.net for predictor in instance.predictors
         ]

@@ -154,8 +154,7 @@ class ElasticModel:
         self.integer = s.integer[self.inputs]
         self.binary = self.integer & (self.range == 1)
         self.outputs = instance.outputs
-        counts = [mapping.output.size for mapping in instance.maps]
-        self.classes = np.repeat([p.gives_class for p in instance.predictors], counts)
+        self.classes = instance.classes
         self.units = self._sizes()
         self.output_units = np.where(self.classes, 1.0, self.units)
         self.objective_unit = self._objective_unit()

@@ -170,7 +170,7 @@ class UnitMoves:
         instance = self.elastic.instance
         s = self.elastic.milp
         points = points.copy()
-        for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
+        for predictor, mapping in instance.networks:
             check_time()
             inputs = np.concatenate([mapping.at(values) for values in points])
             predicted = predictor.outputs_of(predictor.raw(inputs))

@@ -1,6 +1,5 @@
 """Multistart projected gradient on the l1-penalty function, for many points at once."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,6 @@ from ..clock import check_time
 from ..device import PlacedNetwork
 from ..model.gradients import vjp
 from ..model.instance import InputMap, Instance
-from ..model.predictor import Predictor
 from .elastic import ElasticModel
 
 # Gradient runs that are made together.
@@ -138,7 +136,7 @@ class GradientMultistart:
         elastic = self.elastic
         evaluated = []
         first = 0
-        for predictor, mapping in _networks(elastic.instance):
+        for predictor, mapping in elastic.instance.networks:
             check_time()
             inputs = np.where(mapping.index >= 0, values[:, mapping.index], mapping.constant)
             x = torch.from_numpy(inputs).flatten(0, 1).requires_grad_()
@@ -152,14 +150,10 @@ class GradientMultistart:
         return evaluated
 
 
-def _networks(instance: Instance) -> Iterator[tuple[Predictor, InputMap]]:
-    return zip(instance.predictors, instance.maps, strict=True)
-
-
 def _affordable_runs(instance: Instance) -> int:
     """Gradient runs that `MAX_WEIGHT_EVALUATIONS` allows for every network."""
     affordable = []
-    for predictor, mapping in _networks(instance):
+    for predictor, mapping in instance.networks:
         net = predictor.net.here if isinstance(predictor.net, PlacedNetwork) else predictor.net
         n_weights = sum(weight.numel() for weight in net.parameters())
         if not n_weights:

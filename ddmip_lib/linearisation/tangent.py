@@ -56,7 +56,7 @@ def linearise(instance: Instance, values: np.ndarray) -> Tangent:
     """
     outputs = []
     jacobians = []
-    for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
+    for predictor, mapping in instance.networks:
         check_time()
         inputs = torch.tensor(mapping.at(values), requires_grad=True)
         raw = predictor.net(inputs)

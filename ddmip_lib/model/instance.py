@@ -141,10 +141,21 @@ class Instance:
         inputs = inputs[np.sort(first)]
         return inputs[self.milp.lower[inputs] < self.milp.upper[inputs]]
 
+    @property
+    def networks(self) -> list[tuple[Predictor, InputMap]]:
+        """Each predictor with the positions of its inputs and outputs."""
+        return list(zip(self.predictors, self.maps, strict=True))
+
     @cached_property
     def outputs(self) -> np.ndarray:
         """The output variables of all networks, one network after the other."""
         return np.concatenate([mapping.output.ravel() for mapping in self.maps])
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """Mask of the `outputs` that are classes."""
+        counts = [mapping.output.size for mapping in self.maps]
+        return np.repeat([predictor.gives_class for predictor in self.predictors], counts)
 
     @cached_property
     def digest(self) -> str:
@@ -179,7 +190,7 @@ class Instance:
         """Return the assignment with integers rounded and outputs replaced by the networks'."""
         values = self.rounded(values)
         raws = self.raw_outputs(values)
-        for predictor, mapping, raw in zip(self.predictors, self.maps, raws, strict=True):
+        for (predictor, mapping), raw in zip(self.networks, raws, strict=True):
             values[mapping.output] = predictor.outputs_of(raw)
         return values
 

@@ -34,7 +34,7 @@ def variable_sizes(instance: Instance) -> np.ndarray:
     """
     milp = instance.milp
     sizes = _at_most_one(np.maximum(np.abs(milp.lower), np.abs(milp.upper)))
-    for predictor, mapping in zip(instance.predictors, instance.maps, strict=True):
+    for predictor, mapping in instance.networks:
         if predictor.gives_class:
             continue
         low = mapping.at(milp.lower)

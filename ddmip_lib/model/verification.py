@@ -205,9 +205,9 @@ class Verifier:
     def _mistakes(self, values: np.ndarray, raws: list[np.ndarray]) -> Mistakes:
         """The differences between the output variables and the networks, over all predictors."""
         sizes = self.units.sizes
-        networks = zip(self.instance.predictors, self.instance.maps, raws, strict=True)
+        networks = zip(self.instance.networks, raws, strict=True)
         errors, wrong, logits = zip(
-            *(p.mistakes(values[m.output], raw, sizes[m.output]) for p, m, raw in networks),
+            *(p.mistakes(values[m.output], raw, sizes[m.output]) for (p, m), raw in networks),
             strict=True,
         )
         return Mistakes(max(errors), sum(wrong), min(logits))

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from ..numerics import power_of_two
+from ..numerics import finite_size, power_of_two
 from .highs import pass_program, run_highs, silent_highs
-from .program import Program, largest_finite
+from .program import Program
 
 LP_OPTIONS = {
     "primal_feasibility_tolerance": 1e-9,
@@ -119,7 +119,7 @@ class LPSolver:
 
 def _scales(program: Program) -> LPScales:
     rows = program.rows
-    column = power_of_two(largest_finite(program.lower, program.upper))
+    column = power_of_two(finite_size(program.lower, program.upper))
     weight = rows.weight * column[rows.column]
     largest = np.zeros(len(rows.first) - 1)
     np.maximum.at(largest, rows.row, np.abs(weight))

@@ -173,17 +173,6 @@ class Program:
         return reduced - error, reduced + error
 
 
-def largest_finite(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Return the larger absolute value of the finite bounds of each variable, 0 without any.
-
-    >>> largest_finite(np.array([-3.0, -np.inf]), np.array([2.0, np.inf]))
-    array([3., 0.])
-    """
-    lower_size = np.where(np.isfinite(lower), np.abs(lower), 0.0)
-    upper_size = np.where(np.isfinite(upper), np.abs(upper), 0.0)
-    return np.maximum(lower_size, upper_size)
-
-
 def _product(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the products, where 0 times infinity is 0."""
     return factors * np.where(factors == 0, 0.0, values)

@@ -74,8 +74,8 @@ def tables_of(
     """
     tabulation = _Tabulation(instance.milp, most)
     tables = []
-    for predictor, mapping, samples in zip(instance.predictors, instance.maps, wanted, strict=True):
-        found = tabulation.tables(predictor, mapping, samples)
+    for network, samples in zip(instance.networks, wanted, strict=True):
+        found = tabulation.tables(*network, samples)
         if found is None:
             return None
         tables.extend(found)
