@@ -10,12 +10,13 @@ import dis
 import functools
 import hashlib
 import io
+import itertools
 import re
 import sys
 import types
 import weakref
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -140,8 +141,11 @@ class Description:
         bytes
             The hash.
         """
+        name = type(value).__name__
+        if type(value) is bytes:
+            return _hash(name, value)
         if type(value) in PLAIN_TYPES:
-            return _hash(type(value).__name__, repr(value))
+            return _hash(name, repr(value))
         key = id(value)
         if key in self._done:
             return self._done[key]
@@ -149,195 +153,155 @@ class Description:
             return _hash("again", str(self._enclosing[key]))
         self._enclosing[key] = len(self._enclosing)
         try:
-            found = _hash(*self._parts(value))
+            found = _hash(name, *map(self.of, self._parts(value)))
         except Exception:  # also of objects whose own code fails
             self.complete = False
-            found = _hash("not described", type(value).__name__)
+            found = _hash("not described", name)
         finally:
             del self._enclosing[key]
         self._done[key] = found
         self._kept.append(value)
         return found
 
-    def _parts(self, value: Any) -> Iterator[str | bytes]:
-        """What distinguishes a value from others; its parts are given by their hashes."""
+    def _parts(self, value: Any) -> Iterable[Any]:
+        """What distinguishes a value from others of its type."""
         kind = type(value)
-        yield kind.__name__
         if isinstance(value, Aside):
-            return
+            return ()
         if kind in (list, tuple):
-            yield from map(self.of, value)
-        elif kind in (set, frozenset):
-            yield from sorted(map(self.of, value))
-        elif kind in (dict, types.MappingProxyType):
-            for entry in value.items():
-                yield from map(self.of, entry)
-        elif isinstance(value, torch.jit.ScriptModule):
-            yield from _archive(value)
-        elif isinstance(value, torch.fx.GraphModule):
-            yield from self._program(value)
-        elif isinstance(value, nn.Module):
-            yield from self._module(value)
-        elif isinstance(value, Tensor):
-            yield from self._tensor(value)
-        elif kind is np.ndarray and not value.dtype.hasobject:
-            yield from (repr((value.dtype, value.shape)), np.ascontiguousarray(value).tobytes())
-        elif kind is np.ndarray:
-            yield from (repr(value.shape), self.of(value.tolist()))
-        elif isinstance(value, types.ModuleType):
-            yield _known_module(value)
-        else:
-            yield from self._named_or_followed(value)
-
-    def _named_or_followed(self, value: Any) -> Iterator[str | bytes]:
-        """The name of an object of a known package, the parts of any other object."""
+            return value
+        if kind in (set, frozenset):
+            return sorted(map(self.of, value))
+        if kind in (dict, types.MappingProxyType):
+            return itertools.chain(*value.items())
+        if isinstance(value, torch.jit.ScriptModule):
+            return _archive(value)
+        if isinstance(value, torch.fx.GraphModule):
+            return _program(value)
+        if isinstance(value, nn.Module):
+            return _layer(value)
+        if isinstance(value, Tensor):
+            return _tensor(value)
+        if kind is np.ndarray and not value.dtype.hasobject:
+            return repr(value.dtype), value.shape, value.tobytes()
+        if kind is np.ndarray:
+            return value.shape, value.tolist()
+        if isinstance(value, types.ModuleType):
+            return (_known_module(value),)
         name = _known_name(value)
-        if name:
-            yield name
-            return
+        return (name,) if name else self._followed_parts(value)
+
+    def _followed_parts(self, value: Any) -> Iterable[Any]:
+        """The parts of classes, functions and other objects that no known package defines."""
         self._followed += 1
         if self._followed > MAX_FOLLOWED:
-            raise Indescribable(f"more than {MAX_FOLLOWED} objects")
-        yield from self._followed_parts(value)
-
-    def _followed_parts(self, value: Any) -> Iterator[str | bytes]:
-        """The parts of classes, functions and other objects."""
+            raise Indescribable("too many objects")
         if isinstance(value, type):
-            yield from self._class(value)
-        elif isinstance(value, types.CodeType):
-            yield from self._code(value)
-        elif type(value) is types.FunctionType:
-            yield from self._function(value)
-        elif type(value) is types.MethodType:
-            yield from map(self.of, (value.__func__, value.__self__))
-        elif isinstance(value, weakref.ref):
-            yield self.of(value())
-        elif isinstance(value, functools._lru_cache_wrapper):
-            yield self.of(value.__wrapped__)
-        else:
-            yield from self._object(value)
+            entries = {k: _function_in(v) for k, v in vars(value).items() if k not in BOOKKEEPING}
+            return value.__qualname__, value.__mro__[1:], entries
+        if isinstance(value, types.CodeType):
+            return _code(value)
+        if type(value) is types.FunctionType:
+            return _function(value)
+        if type(value) is types.MethodType:
+            return value.__func__, value.__self__
+        if isinstance(value, weakref.ref):
+            return (value(),)
+        if isinstance(value, functools._lru_cache_wrapper):
+            return (value.__wrapped__,)
+        return _object(value)
 
-    def _tensor(self, value: Tensor) -> Iterator[str | bytes]:
-        if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
-            raise Indescribable(f"a tensor of layout {value.layout}")
-        yield str(value.dtype)
-        yield repr(tuple(value.shape))
-        dense = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-        yield dense.reshape(-1).view(torch.uint8).numpy().tobytes()
-        if type(value) not in (Tensor, nn.Parameter, nn.Buffer):
-            yield self.of(type(value))
-        if vars(value):
-            yield self.of(dict(vars(value)))
 
-    def _module(self, value: nn.Module) -> Iterator[str | bytes]:
-        """A network: its class, weights, buffers, layers, hooks, and all other attributes."""
-        yield self.of(type(value))
-        for name, entry in vars(value).items():
-            if name in CONTENTS:
-                yield name
-                yield self.of(dict(entry))
-            elif name not in UNUSED_ATTRIBUTES:
-                yield name
-                yield self.of(entry)
-        yield from self._hooks(value)
+def _tensor(value: Tensor) -> Iterable[Any]:
+    if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
+        raise Indescribable("a tensor that is not dense")
+    dense = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return type(value), str(value.dtype), tuple(value.shape), content, dict(vars(value))
 
-    def _hooks(self, value: nn.Module) -> Iterator[bytes]:
-        """The hooks of a module without their keys, which differ between equal modules."""
-        for name in HOOKS:
-            yield self.of(list(getattr(value, name).values()))
 
-    def _program(self, value: torch.fx.GraphModule) -> Iterator[str | bytes]:
-        """A module of torch.fx or torch.export: its generated code, and what this code reads.
+def _layer(value: nn.Module) -> Iterable[Any]:
+    """A network: its class, weights, buffers, layers, hooks, and all other attributes."""
+    used = {k: entry for k, entry in vars(value).items() if k not in UNUSED_ATTRIBUTES}
+    used |= {name: dict(used[name]) for name in CONTENTS}
+    return type(value), used, _hooks(value)
 
-        Guards only check arguments.
-        """
-        yield value.code
-        entries = vars(value) | value._parameters | value._buffers | value._modules
-        for name in sorted(entries):
-            is_read = f"self.{name}" in value.code and name != "_guards_fn"
-            if is_read or name == "forward":
-                yield name
-                yield self.of(entries[name])
-        yield from self._hooks(value)
 
-    def _class(self, value: type) -> Iterator[str | bytes]:
-        """A class: its name, its bases, and its entries."""
-        yield value.__qualname__
-        for base in value.__mro__[1:]:
-            yield self.of(base)
-        for name, entry in vars(value).items():
-            if name not in BOOKKEEPING:
-                yield name
-                yield self.of(_function_in(entry))
+def _hooks(value: nn.Module) -> list[Any]:
+    """The hooks of a module without their keys, which differ between equal modules."""
+    return [list(getattr(value, name).values()) for name in HOOKS]
 
-    def _function(self, value: types.FunctionType) -> Iterator[str | bytes]:
-        """A function: its code, and all values that the code may read."""
-        yield self.of(value.__code__)
-        yield self.of(value.__defaults__)
-        yield self.of(value.__kwdefaults__)
-        yield self.of(dict(vars(value)))
-        for cell in value.__closure__ or ():
-            if cell == types.CellType():
-                yield "empty"
-            else:
-                yield self.of(cell.cell_contents)
-        names, global_names = _names(value.__code__)
-        for name in sorted(global_names & value.__globals__.keys()):
-            yield name
-            yield self._global(value.__globals__[name], names)
 
-    def _global(self, value: Any, names: frozenset[str]) -> bytes:
-        """A global; of a module of another package only the entries with these names."""
-        if not isinstance(value, types.ModuleType) or _package(value.__name__) in KNOWN_PACKAGES:
-            return self.of(value)
-        found = [_hash(value.__name__)]
-        for name in sorted(names & vars(value).keys()):
-            found += [_hash(name), self._global(vars(value)[name], names - {name})]
-        return _hash(*found)
+def _program(value: torch.fx.GraphModule) -> Iterable[Any]:
+    """A module of torch.fx or torch.export: its generated code, and what this code reads.
 
-    def _code(self, value: types.CodeType) -> Iterator[str | bytes]:
-        external = EXTERNAL_NAMES.intersection(value.co_names)
-        if external:
-            raise Indescribable(
-                f"code that may read external data by {', '.join(sorted(external))}"
-            )
-        yield value.co_code
-        yield getattr(value, "co_exceptiontable", b"")
-        yield repr(
-            (value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags)
-        )
-        yield repr((value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars))
-        yield from map(self.of, value.co_consts)
+    Guards only check arguments.
+    """
+    entries = vars(value) | value._parameters | value._buffers | value._modules
+    read = {"forward": entries.get("forward")}
+    for name in sorted(entries):
+        if f"self.{name}" in value.code and name != "_guards_fn":
+            read[name] = entries[name]
+    return value.code, read, _hooks(value)
 
-    def _object(self, value: Any) -> Iterator[str | bytes]:
-        """Any other object: its class and attributes; if a known package defines a base, also what
-        `pickle` would store.
-        """
-        kind = type(value)
-        yield self.of(kind)
-        known = _package(kind.__module__) in KNOWN_PACKAGES
-        if not known:
-            yield self.of(object.__getstate__(value))  # attributes, those in slots too
-        if known or any(base is not object and _known_name(base) for base in kind.__mro__):
-            yield from self._stored(value)
 
-    def _stored(self, value: Any) -> Iterator[bytes]:
-        """What `pickle` would store of an object."""
-        kind = type(value)
-        try:
-            stored = value.__reduce_ex__(4)
-        except Exception as error:
-            raise Indescribable(
-                f"a {kind.__qualname__}, which cannot be stored ({error})"
-            ) from error
-        if isinstance(stored, str):
-            raise Indescribable(f"a {kind.__qualname__} known by the name {stored} alone")
-        call, arguments, state, *iterators = (*stored, None, None, None)[:5]
-        yield self.of(call)
-        yield self.of(arguments)
-        yield self.of(state)
-        for iterator in iterators:
-            yield self.of(None if iterator is None else list(iterator))
+def _function(value: types.FunctionType) -> Iterable[Any]:
+    """A function: its code, and all values that the code may read."""
+    code = value.__code__
+    cells = value.__closure__ or ()
+    enclosed = [[] if cell == types.CellType() else [cell.cell_contents] for cell in cells]
+    names, global_names = _names(code)
+    read = sorted(global_names & value.__globals__.keys())
+    globals_read = {name: _global(value.__globals__[name], names) for name in read}
+    own = dict(vars(value))
+    return code, value.__defaults__, value.__kwdefaults__, own, enclosed, globals_read
+
+
+def _global(value: Any, names: frozenset[str]) -> Any:
+    """A global; of a module of another package only the entries with these names."""
+    if not isinstance(value, types.ModuleType) or _package(value.__name__) in KNOWN_PACKAGES:
+        return value
+    read = sorted(names & vars(value).keys())
+    entries = {name: _global(vars(value)[name], names - {name}) for name in read}
+    return value.__name__, entries
+
+
+def _code(value: types.CodeType) -> Iterable[Any]:
+    if EXTERNAL_NAMES.intersection(value.co_names):
+        raise Indescribable("code that may read external data")
+    return (
+        value.co_code,
+        value.co_exceptiontable,
+        value.co_argcount,
+        value.co_posonlyargcount,
+        value.co_kwonlyargcount,
+        value.co_flags,
+        value.co_names,
+        value.co_varnames,
+        value.co_freevars,
+        value.co_cellvars,
+        value.co_consts,
+    )
+
+
+def _object(value: Any) -> Iterable[Any]:
+    """Any other object: its class and attributes, those in slots too; if a known package defines a
+    base, also what `pickle` would store.
+    """
+    kind = type(value)
+    known = _package(kind.__module__) in KNOWN_PACKAGES
+    attributes = None if known else object.__getstate__(value)
+    if known or any(base is not object and _known_name(base) for base in kind.__mro__):
+        return kind, attributes, _stored(value)
+    return kind, attributes
+
+
+def _stored(value: Any) -> list[Any]:
+    """What `pickle` would store of an object."""
+    stored = value.__reduce_ex__(4)
+    if isinstance(stored, str):
+        raise Indescribable("an object known by its name alone")
+    return [list(part) if isinstance(part, Iterator) else part for part in stored]
 
 
 def _hash(*parts: str | bytes) -> bytes:
@@ -363,7 +327,7 @@ def _known_module(module: types.ModuleType) -> str:
     """Name and version of a module of a known package."""
     package = _package(module.__name__)
     if package not in KNOWN_PACKAGES or package in EXTERNAL_NAMES:
-        raise Indescribable(f"the module {module.__name__}")
+        raise Indescribable("a module of another package")
     return _with_version(module.__name__)
 
 
@@ -380,7 +344,7 @@ def _known_name(value: Any) -> str:
             found = getattr(found, part, None)
         if found is value:
             if _package(home) in EXTERNAL_NAMES and not isinstance(value, type):
-                raise Indescribable(f"{home}.{name}")
+                raise Indescribable("a function that reads external data")
             return _with_version(f"{home}.{name}")
     return ""
 
@@ -417,7 +381,7 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str]]:
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             global_names.add(name)
         elif instruction.opname == "IMPORT_NAME" and _package(name) not in KNOWN_PACKAGES:
-            raise Indescribable(f"code that imports {name}")
+            raise Indescribable("code that imports another package")
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             inner_names, inner_global_names = _names(inner)
