@@ -1,6 +1,5 @@
 """Digests of problems, by which a bound is assigned to the problem that it was proved for."""
 
-import hashlib
 import secrets
 import tempfile
 from collections.abc import Callable, Sequence
@@ -64,9 +63,10 @@ def digest_of(
     str
         Hexadecimal digits.
     """
-    digest = hashlib.sha256()
     names = {predictor.net: name_of(predictor.net) for predictor in predictors}
-    arrays = [
+    parts = [
+        milp.sign,
+        milp.offset,
         milp.cost,
         milp.lower,
         milp.upper,
@@ -78,16 +78,11 @@ def digest_of(
         milp.rows.indptr,
     ]
     for predictor, place in zip(predictors, places, strict=True):
-        arrays += [*place, *_signature(predictor.raw(_points(milp, place)))]
-        digest.update(predictor.kind.encode() + names[predictor.net])
-    for array in arrays:
-        kind = array.dtype.str, array.shape
-        digest.update(repr(kind).encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(repr((milp.sign, milp.offset)).encode())
+        values = predictor.raw(_points(milp, place))
+        parts += [predictor.kind, names[predictor.net], *place, *_signature(values)]
     if milp.others:
-        digest.update(repr(milp.others).encode() + _text_of(model()))
-    return digest.hexdigest()[:HEX_DIGITS]
+        parts += [repr(milp.others), _text_of(model())]
+    return Description().of(parts).hex()[:HEX_DIGITS]
 
 
 def _points(milp: MILP, place: Place) -> np.ndarray:
@@ -137,14 +132,11 @@ def points_in(lower: np.ndarray, upper: np.ndarray, integer: np.ndarray) -> np.n
     return np.clip(x, lower[sample], upper[sample])
 
 
-def _signature(values: np.ndarray) -> list[np.ndarray]:
+def _signature(values: np.ndarray) -> tuple[str, np.ndarray]:
     """Values up to rounding: six digits of the largest one, and all relative to it."""
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     with np.errstate(all="ignore"):
-        return [
-            np.array(f"{size:.5e}".encode()),
-            np.floor(1e6 * (values / (size or 1.0)) + CUT_OFFSET),
-        ]
+        return f"{size:.5e}", np.floor(1e6 * (values / (size or 1.0)) + CUT_OFFSET)
 
 
 def name_of(net: Any) -> bytes:
