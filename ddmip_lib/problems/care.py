@@ -49,13 +49,13 @@ class SiteCare(NeuralMIP):
     budgets: np.ndarray
     doses: bool
 
-    def usage(self, site: int, x: np.ndarray) -> np.ndarray:
-        """Return what treated features of one site use of each budget.
+    def usage(self, site: int | np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return what treated features of sites use of each budget.
 
         Parameters
         ----------
-        site : int
-            Number of the site.
+        site : int or np.ndarray
+            Number of the site, of all points or of each.
         x : np.ndarray
             Features, (points, 7).
 
@@ -64,8 +64,8 @@ class SiteCare(NeuralMIP):
         np.ndarray
             Use of light, soil and sterilising, (points, 3).
         """
-        light, soil = self.plot.sites[site, [0, 5]]
-        changed = 1 - x[:, 5] - x[:, 6] if soil else x[:, 5]
+        light, soil = self.plot.sites[site][..., [0, 5]].T
+        changed = np.where(soil, 1 - x[:, 5] - x[:, 6], x[:, 5])
         return np.column_stack([np.abs(x[:, 0] - light), changed, x[:, 6]])
 
 
@@ -246,7 +246,7 @@ def _treatments(problem: SiteCare) -> list[Treatment]:
         lower[:, 0] = problem.edges[category]
         upper[:, 0] = problem.edges[category + 1]
         base[:, 0] = np.clip(sites[:, 0], lower[:, 0], upper[:, 0])
-        fixed = np.concatenate([problem.usage(i, base[[i]]) for i in range(len(sites))])
+        fixed = problem.usage(np.arange(len(sites)), base)
         treatments.append(Treatment(lower, upper, base, fixed, rate))
     return treatments
 

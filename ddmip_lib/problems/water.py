@@ -14,6 +14,9 @@ from ..model.blocks import Blocks, Mode
 from ..model.problem import NeuralMIP
 from ..programs.scip import MILP
 
+UP_AND_DOWN = np.eye(2)[:, :, None]
+"""For each feature the first of two constraints is on what is added, the second on the rest."""
+
 
 def water_potability(
     n: int,
@@ -145,29 +148,21 @@ def _formulate_by_arrays(
 
 def _names(shape: tuple[int, ...], features: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names of all variables, and of all constraints."""
-    n, p = shape
-    cells = [f"{i}_{j}" for i in range(n) for j in range(p)]
-    variables = [f"y_{i}_0" for i in range(n)]
-    for kind in "xab":
-        variables += [f"{kind}_{cell}" for cell in cells]
+    cells = [f"{i}_{j}" for i, j in np.ndindex(shape)]
+    variables = [f"y_{i}_0" for i in range(shape[0])]
+    variables += [f"{kind}_{cell}" for kind in "xab" for cell in cells]
     constraints = [f"treated_{cell}" for cell in cells]
-    for feature in features:
-        constraints += [f"budget up {feature}", f"budget down {feature}"]
+    constraints += [f"budget {way} {feature}" for feature in features for way in ("up", "down")]
     return variables, constraints
 
 
 def _constraint_matrix(shape: tuple[int, ...]) -> sp.csr_matrix:
     """Coefficients of x - a + b, then for each feature of the sums of a and of b."""
     n, p = shape
-    size = n * p
-    cell = np.arange(size)
-    feature = np.tile(np.arange(p), n)
-    one = sp.identity(size)
-    sum_of_a = sp.coo_matrix((np.ones(size), (2 * feature, cell)), shape=(2 * p, size))
-    sum_of_b = sp.coo_matrix((np.ones(size), (2 * feature + 1, cell)), shape=(2 * p, size))
-    treated = [sp.coo_matrix((size, n)), one, -one, one]
-    budgets = [None, None, sum_of_a, sum_of_b]
-    return sp.csr_matrix(sp.bmat([treated, budgets]))
+    one = sp.identity(n * p)
+    sums = [sp.kron(np.ones((1, n)), np.kron(np.eye(p), up), format="coo") for up in UP_AND_DOWN]
+    treated = [sp.coo_matrix((n * p, n)), one, -one, one]
+    return sp.csr_matrix(sp.bmat([treated, [None, None, *sums]]))
 
 
 def _blocks(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> Blocks:
