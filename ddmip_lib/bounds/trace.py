@@ -7,8 +7,8 @@ read: an operation that requires one is refused.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -142,23 +142,31 @@ class Tape:
         Refused
             If a value is required, or written into a tensor that is not traced.
         """
-        name = func._schema.name.removeprefix("aten::")
-        operation = name.rstrip("_")
-        if operation not in RULES:
+        operation = Operation(self, func)
+        if operation.kind not in RULES:
             parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
-        written = self._written(func, name, args, kwargs)
-        out = _probe_result(func, args, kwargs, written)
-        if operation in CONSTANTS:
+        values = _traced_in((args, kwargs))
+        written = operation.written(args, values[0])
+        probes = [value.probe for value in values]
+        if written is not None:
+            probes[0] = written.probe.clone()
+        out = _evaluate(func, args, kwargs, probes)
+        if operation.kind in CONSTANTS:
             return out
-        if operation not in MOVES:
-            self.last = name.strip("_")
+        if operation.kind not in MOVES:
+            self.last = operation.name.strip("_")
+        operation.out = out
         nodes = None
         try:
             if written is not None:
-                self._check_written(written, out, name)
-            nodes = self._nodes(func, out, args, kwargs)
+                operation.check_written(written)
+            operation.check()
+            if all(value.node is not None for value in values):
+                layer, path = self.inside[-1]
+                self.builder.layer = f"{type(layer).__name__} {path}".strip()
+                nodes = RULES[operation.kind](operation, *args, **kwargs)
         except Refused as error:
             self.refuse(str(error))
         if written is not None:
@@ -170,55 +178,77 @@ class Tape:
         nodes = nodes or [None] * len(out)
         return type(out)(Traced(part, node, self) for part, node in zip(out, nodes, strict=True))
 
-    def _written(self, func: Any, name: str, args: Any, kwargs: Any) -> Traced | None:
-        """The value that an operation changes in place, if any."""
+
+@dataclass(eq=False)
+class Operation:
+    """An operation of torch on traced values.
+
+    Attributes
+    ----------
+    tape : Tape
+        The tape that records it.
+    func : OpOverload
+        The operation.
+    out : Tensor or sequence of Tensor
+        Its results for the probe batch.
+    """
+
+    tape: Tape
+    func: Any
+    out: Any = None
+
+    @property
+    def name(self) -> str:
+        """Its name, which ends in _ if it changes a value in place."""
+        name: str = self.func._schema.name
+        return name.removeprefix("aten::")
+
+    @property
+    def kind(self) -> str:
+        """The name of its rule."""
+        return self.name.rstrip("_")
+
+    def written(self, args: Any, first: Traced) -> Traced | None:
+        """Return the value that it changes in place, if any: only its first argument may be."""
         changed = []
-        for place, argument in enumerate(func._schema.arguments):
+        for place, argument in enumerate(self.func._schema.arguments):
             if argument.alias_info and argument.alias_info.is_write:
                 changed.append(place)
-        first = _traced_in((args, kwargs))[0]
         if changed == [0] and args[0] is first:
             return first
         if changed:
-            reason = f"{name} into another tensor"
-        elif name == "_local_scalar_dense":
+            reason = f"{self.name} into another tensor"
+        elif self.name == "_local_scalar_dense":
             reason = "control flow by data"
         else:
             return None
-        self.refuse(reason)
+        self.tape.refuse(reason)
         raise Refused(reason)
 
-    def _nodes(self, func: Any, out: Any, args: Any, kwargs: Any) -> Any:
-        """The nodes of the results by the rule of the operation; None after an earlier refusal."""
-        name = func._schema.name.removeprefix("aten::")
-        rule = RULES.get(name.rstrip("_"))
-        if torch.Tag.nondeterministic_seeded in func.tags:
-            raise Refused(f"{name}, which is random: dropout in training mode?")
-        if rule is None:
-            raise Refused(self.last)
-        if isinstance(out, Tensor) and out.dtype != torch.float64:
-            raise Refused("another precision than float64")
-        if any(value.node is None for value in _traced_in((args, kwargs))):
-            return None
-        layer, path = self.inside[-1]
-        self.builder.layer = f"{type(layer).__name__} {path}".strip()
-        return rule(self, func, out, *args, **kwargs)
-
-    def _check_written(self, value: Traced, out: Tensor, name: str) -> None:
+    def check_written(self, value: Traced) -> None:
         """Refuse a change in place of the input, of a value with another name or view, or of its
         shape.
         """
-        shared = out.shape != value.shape
+        shared = self.out.shape != value.shape
         storage = value.probe.untyped_storage().data_ptr()
-        for reference in self.made:
+        for reference in self.tape.made:
             other = reference()
             if other is not None and other is not value:
                 shared = shared or other.probe.untyped_storage().data_ptr() == storage
         if shared:
-            raise Refused(f"{name} in place, on the input or on what has another name or view")
+            raise Refused(f"{self.name} in place, on the input or on what has another name or view")
+
+    def check(self) -> None:
+        """Refuse what no graph represents."""
+        if torch.Tag.nondeterministic_seeded in self.func.tags:
+            raise Refused(f"{self.name}, which is random: dropout in training mode?")
+        if self.kind not in RULES:
+            raise Refused(self.tape.last)
+        if isinstance(self.out, Tensor) and self.out.dtype != torch.float64:
+            raise Refused("another precision than float64")
 
     def affine(
-        self, value: Traced, weight: Tensor, bias: Tensor, out: Tensor, size: Tensor | None = None
+        self, value: Traced, weight: Tensor, bias: Tensor, size: Tensor | None = None
     ) -> int:
         """Add the node `weight @ value + bias`.
 
@@ -228,8 +258,6 @@ class Tape:
             The value.
         weight, bias : Tensor
             The matrix and the constants.
-        out : Tensor
-            The result for the probe batch, which the node must reproduce.
         size : Tensor, optional
             Bounds of the absolute values that were summed for `bias`.
 
@@ -241,16 +269,11 @@ class Tape:
         Raises
         ------
         Refused
-            If the result is another one, or weights are too large or too small.
+            If weights are too large or too small.
         """
         assert value.node is not None
-        before = value.probe.reshape(PROBE_ROWS, -1)
-        bias_size = bias.abs() if size is None else size
-        error = (before @ weight.T + bias - out.reshape(PROBE_ROWS, -1)).abs()
-        if (error > 1e-9 * (before.abs() @ weight.abs().T + bias_size)).any():
-            raise Refused(MIXED)
-        node = self.builder.affine(value.node, weight, bias, size)
-        made: Any = self.builder.nodes[node]
+        node = self.tape.builder.affine(value.node, weight, bias, size)
+        made: Any = self.tape.builder.nodes[node]
         for part in (weight, bias, made.weight_size, made.bias_size):
             sizes = part.abs()[part != 0]
             if sizes.numel() and not (sizes.min() >= MIN_WEIGHT and sizes.max() <= MAX_WEIGHT):
@@ -260,9 +283,7 @@ class Tape:
                 )
         return node
 
-    def scaled(
-        self, value: Any, scale: Any, shift: Any, out: Tensor, size: Tensor | None = None
-    ) -> int:
+    def scaled(self, value: Any, scale: Any, shift: Any = 0.0, size: Any = 0.0) -> int:
         """Add the elementwise node `scale * value + shift`; see `affine`.
 
         Parameters
@@ -271,22 +292,31 @@ class Tape:
             The value.
         scale, shift : Tensor or float
             Constants, the same for every sample.
-        out : Tensor
-            The result for the probe batch.
-        size : Tensor, optional
-            Bounds of the absolute values that were summed for `shift`.
+        size : Tensor or float
+            Bounds of the absolute values that were summed for `shift`, if above its own.
         """
-        value = self.broadcast(value, out)
-        bias_size = None if size is None else _per_sample(size, out)
-        weight = torch.diag(_per_sample(scale, out))
-        return self.affine(value, weight, _per_sample(shift, out), out, bias_size)
+        weight = torch.diag(self.per_sample(scale))
+        bias = self.per_sample(shift)
+        size = self.per_sample(size).maximum(bias.abs())
+        return self.affine(self.broadcast(value), weight, bias, size)
 
-    def broadcast(self, value: Traced, out: Tensor) -> Traced:
-        """Return a value expanded to the shape of a result."""
-        if value.shape == out.shape:
+    def broadcast(self, value: Traced) -> Traced:
+        """Return a value expanded to the shape of the result."""
+        shape = self.out.shape
+        if value.shape == shape:
             return value
-        wide = value.probe.expand(out.shape)
-        return Traced(wide, _move(self, aten.expand, wide, value, out.shape), self)
+        wide = value.probe.expand(shape)
+        node = _move(Operation(self.tape, aten.expand, wide), value, shape)
+        return Traced(wide, node, self.tape)
+
+    def per_sample(self, constant: Any) -> Tensor:
+        """Return the entries of a constant for one sample of the result."""
+        if not isinstance(constant, Traced):
+            wide = torch.as_tensor(constant, dtype=torch.float64).expand(self.out.shape)
+            samples = _samples(wide)
+            if (samples == samples[:1]).all():
+                return samples[0].clone()
+        raise Refused("a constant that is not the same for every sample")
 
 
 def _traced_in(tree: Any) -> list[Traced]:
@@ -294,195 +324,180 @@ def _traced_in(tree: Any) -> list[Traced]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Traced)]
 
 
-def _probe_result(func: Any, args: Any, kwargs: Any, written: Traced | None) -> Any:
-    """The result of an operation for the probe batch; changes in place are made in a copy."""
+def _evaluate(func: Any, args: Any, kwargs: Any, values: Iterable[Tensor]) -> Any:
+    """The result of an operation whose traced arguments have these values."""
+    given = iter(values)
 
-    def probe(leaf: Any) -> Any:
-        return leaf.probe if isinstance(leaf, Traced) else leaf
+    def value_of(leaf: Any) -> Any:
+        return next(given) if isinstance(leaf, Traced) else leaf
 
-    probes, named = tree_map(probe, (args, kwargs))
-    if written is not None:
-        probes = (probes[0].clone(), *probes[1:])
-    return func(*probes, **named)
-
-
-def _per_sample(constant: Any, out: Tensor) -> Tensor:
-    """The entries of a constant for one sample of a result."""
-    if not isinstance(constant, Traced):
-        wide = torch.as_tensor(constant, dtype=torch.float64).expand(out.shape)
-        samples = wide.reshape(PROBE_ROWS, -1)
-        if (samples == samples[:1]).all():
-            return samples[0].clone()
-    raise Refused("a constant that is not the same for every sample")
+    plain, named = tree_map(value_of, (args, kwargs))
+    return func(*plain, **named)
 
 
-def _activation(tape: Tape, func: Any, out: Tensor, value: Traced) -> int:
+def _samples(result: Any) -> Tensor:
+    """The entries of each sample in the results of an operation, side by side."""
+    parts = [result] if isinstance(result, Tensor) else result
+    if any(part.numel() % PROBE_ROWS or not part.numel() for part in parts):
+        raise Refused(MIXED)
+    return torch.cat([part.reshape(PROBE_ROWS, -1) for part in parts], 1)
+
+
+def _matrices(func: Any, args: Any, named: Any) -> list[Tensor]:
+    """The matrices of a linear operation, one for each traced argument, with its results below each
+    other.
+
+    Their columns are its values at unit vectors, which replace the samples of the probe batch.
+    """
+    values = _traced_in(args)
+    drawn = torch.Generator().manual_seed(0)
+    matrices = []
+    for place, value in enumerate(values):
+        n = value.numel() // PROBE_ROWS
+        units = torch.eye(n + -n % PROBE_ROWS, n, dtype=torch.float64)
+        random = torch.randn(PROBE_ROWS, n, dtype=torch.float64, generator=drawn)
+        columns = []
+        for batch in [*units.split(PROBE_ROWS), random]:
+            inputs = [torch.zeros_like(other.probe) for other in values]
+            inputs[place] = batch.reshape(value.shape)
+            columns.append(_samples(_evaluate(func, args, named, inputs)))
+        matrix = torch.cat(columns[:-1])[:n]
+        error = (random @ matrix - columns[-1]).abs()
+        if (error > 1e-9 * (random.abs() @ matrix.abs())).any():
+            raise Refused(MIXED)
+        matrices.append(matrix.T.contiguous())
+    return matrices
+
+
+def _activation(op: Operation, value: Traced) -> int:
     assert value.node is not None
-    return tape.builder.activation(value.node, tape.last)
+    return op.tape.builder.activation(value.node, op.kind)
 
 
-def _leaky(tape: Tape, func: Any, out: Tensor, value: Traced, slope: Any = 0.01) -> int:
+def _leaky(op: Operation, value: Traced, slope: Any = 0.01) -> int:
     r"""$s a + (1 - s)(a)_+$, which is $a$ for $a \ge 0$ and $s a$ for $a < 0$."""
     assert value.node is not None
-    positive = Traced(value.probe.relu(), tape.builder.activation(value.node, "relu"), tape)
-    linear = tape.scaled(value, slope, 0.0, slope * value.probe)
-    rest = tape.scaled(positive, 1 - slope, 0.0, (1 - slope) * positive.probe)
-    return tape.builder.sum((linear, rest))
+    builder = op.tape.builder
+    positive = Traced(value.probe.relu(), builder.activation(value.node, "relu"), op.tape)
+    return builder.sum((op.scaled(value, slope), op.scaled(positive, 1 - slope)))
 
 
-def _linear(
-    tape: Tape, func: Any, out: Tensor, value: Any, *rest: Any, bias: Any = 0.0, **named: Any
-) -> int:
-    """A linear map of each sample: its matrix consists of its values at the unit vectors."""
-    if not isinstance(value, Traced) or _traced_in((rest, bias)):
-        raise Refused(f"{tape.last} of two layers")
-    if value.dim() == 0 or len(value) % PROBE_ROWS or out.numel() % PROBE_ROWS:
-        raise Refused(MIXED)
-    n = value.numel() // PROBE_ROWS
-    shape = (n * len(value) // PROBE_ROWS, *value.shape[1:])
-    unit = torch.eye(n, dtype=torch.float64).reshape(shape)
-    matrix = func(unit, *rest, **named)
-    if matrix.numel() != n * out.numel() // PROBE_ROWS:
-        raise Refused(MIXED)
-    return tape.affine(value, matrix.reshape(n, -1).T.contiguous(), _per_sample(bias, out), out)
+def _linear(op: Operation, *args: Any, bias: Any = 0.0, **named: Any) -> int:
+    """A linear function of each sample of one value, and constants that are added to it."""
+    values = _traced_in(args)
+    if len(values) != 1 or _traced_in(bias):
+        raise Refused(f"{op.tape.last} of two layers")
+    (weight,) = _matrices(op.func, args, named)
+    return op.affine(values[0], weight, op.per_sample(bias))
 
 
-def _addmm(
-    tape: Tape, func: Any, out: Tensor, bias: Any, value: Any, matrix: Any, **factors: Any
-) -> int:
+def _addmm(op: Operation, bias: Any, value: Any, matrix: Any, beta: Any = 1, alpha: Any = 1) -> int:
     if isinstance(bias, Traced) or isinstance(matrix, Traced):
         raise Refused("addmm of two layers")
-    bias = factors.get("beta", 1) * bias
-    return _linear(tape, aten.mm, out, value, factors.get("alpha", 1) * matrix, bias=bias)
+    return _linear(replace(op, func=aten.mm), value, alpha * matrix, bias=beta * bias)
 
 
-def _convolution(
-    tape: Tape, func: Any, out: Tensor, value: Any, weight: Any, bias: Any, *rest: Any
-) -> int:
-    shift = 0.0 if bias is None else bias.reshape(-1, *[1] * (out.dim() - 2))
-    return _linear(tape, func, out, value, weight, None, *rest, bias=shift)
+def _convolution(op: Operation, value: Any, weight: Any, bias: Any, *rest: Any) -> int:
+    shift = 0.0 if bias is None else bias.reshape(-1, *[1] * (op.out.dim() - 2))
+    return _linear(op, value, weight, None, *rest, bias=shift)
 
 
-def _norm(tape: Tape, func: Any, out: Any, value: Any, *parameters: Any) -> Any:
-    scale, shift, size = _norm_terms(*parameters)
-    shape = (-1, *[1] * (out[0].dim() - 2))  # one entry for each channel
-    terms = scale.reshape(shape), shift.reshape(shape)
-    node = tape.scaled(value, *terms, out[0], size.reshape(shape))
-    return [node, None, None]
-
-
-def _norm_terms(
-    weight: Any, bias: Any, mean: Any, var: Any, *settings: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Scale and shift of batch norm for each channel, and the absolute values in the shift."""
-    training, _, eps = settings
+def _norm(op: Operation, value: Any, weight: Any, bias: Any, *statistics: Any) -> Any:
+    """Batch norm; its settings are: whether it is in training, momentum, and epsilon."""
+    mean, var, training, _, eps = statistics
     if training or mean is None:
         raise Refused("batch norm without running statistics")
+    out = op.out[0]
+    shape = (-1, *[1] * (out.dim() - 2))  # one entry for each channel
     scale = (var + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
     if bias is None:
         bias = torch.zeros_like(scale)
-    return scale, bias - mean * scale, bias.abs() + (mean * scale).abs()
+    shift = bias - mean * scale
+    size = bias.abs() + (mean * scale).abs()
+    parts = [part.reshape(shape) for part in (scale, shift, size)]
+    return [replace(op, out=out).scaled(value, *parts), None, None]
 
 
-def _add(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, alpha: Any = 1) -> int:
+def _add(op: Operation, one: Any, two: Any, alpha: Any = 1) -> int:
     """`one + alpha * two`; one of them may be a constant."""
     if not isinstance(two, Traced):
-        return tape.scaled(one, 1.0, alpha * two, out)
+        return op.scaled(one, 1.0, alpha * two)
     if not isinstance(one, Traced):
-        return tape.scaled(two, alpha, one, out)
-    one = tape.broadcast(one, out)
-    two = tape.broadcast(two, out)
-    other = two.node
-    if alpha != 1:
-        other = tape.scaled(two, alpha, 0.0, alpha * two.probe)
-    return tape.builder.sum((one.node, other))
+        return op.scaled(two, alpha, one)
+    one = op.broadcast(one)
+    two = op.broadcast(two)
+    other = two.node if alpha == 1 else op.scaled(two, alpha)
+    return op.tape.builder.sum((one.node, other))
 
 
-def _subtract(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, alpha: Any = 1) -> int:
-    return _add(tape, func, out, one, two, -alpha)
+def _subtract(op: Operation, one: Any, two: Any, alpha: Any = 1) -> int:
+    return _add(op, one, two, -alpha)
 
 
-def _subtract_from(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, alpha: Any = 1) -> int:
-    return _add(tape, func, out, two, one, -alpha)
+def _subtract_from(op: Operation, one: Any, two: Any, alpha: Any = 1) -> int:
+    return _add(op, two, one, -alpha)
 
 
-def _negate(tape: Tape, func: Any, out: Tensor, value: Any) -> int:
-    return tape.scaled(value, -1.0, 0.0, out)
+def _negate(op: Operation, value: Any) -> int:
+    return op.scaled(value, -1.0)
 
 
-def _multiply(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, **named: Any) -> int:
+def _multiply(op: Operation, one: Any, two: Any, **named: Any) -> int:
     if named or (isinstance(one, Traced) and isinstance(two, Traced)):
-        raise Refused(f"{tape.last} of two layers")
-    if isinstance(one, Traced):
-        return tape.scaled(one, two, 0.0, out)
-    return tape.scaled(two, one, 0.0, out)
+        raise Refused(f"{op.tape.last} of two layers")
+    return op.scaled(one, two) if isinstance(one, Traced) else op.scaled(two, one)
 
 
-def _divide(tape: Tape, func: Any, out: Tensor, one: Any, two: Any, **named: Any) -> int:
+def _divide(op: Operation, one: Any, two: Any, **named: Any) -> int:
     if isinstance(two, Traced) or not torch.as_tensor(two).all():
         raise Refused("division by a layer or by zero")
-    return _multiply(tape, func, out, one, 1 / two, **named)
+    return _multiply(op, one, 1 / two, **named)
 
 
-def _move(tape: Tape, func: Any, out: Any, *args: Any, **named: Any) -> Any:
-    """Entries that change places: moving their numbers shows where each came from."""
+def _same(op: Operation, value: Traced, *_: Any, **named: Any) -> int | None:
+    """The same entries in the same order."""
+    return value.node
+
+
+def _move(op: Operation, *args: Any, **named: Any) -> Any:
+    """Entries that change places, of one value or several."""
     for leaf in tree_leaves(args):
         constant = isinstance(leaf, Tensor) and not isinstance(leaf, Traced)
         if constant and leaf.is_floating_point():
             raise Refused("layers joined with constants")
+    single = isinstance(op.out, Tensor)
+    sizes = [part.numel() // PROBE_ROWS for part in ([op.out] if single else op.out)]
+    blocks = [matrix.split(sizes) for matrix in _matrices(op.func, args, named)]
     values = _traced_in(args)
-    starts = [0, *accumulate(value.numel() // PROBE_ROWS for value in values)]
-    numbers = iter([_sample_starts(starts) + _numbers(*ends) for ends in pairwise(starts)])
-
-    def numbered(leaf: Any) -> Any:
-        return next(numbers).reshape(leaf.shape) if isinstance(leaf, Traced) else leaf
-
-    moved = func(*tree_map(numbered, args), **named)
-    if isinstance(out, Tensor):
-        return _selected(tape, values, starts, moved)
-    return [_selected(tape, values, starts, part) for part in moved]
-
-
-def _numbers(first: int, last: int) -> Tensor:
-    return torch.arange(first, last, dtype=torch.float64)
+    nodes = []
+    for weights in zip(*blocks, strict=True):
+        parts: list[Any] = []
+        for value, weight in zip(values, weights, strict=True):
+            if torch.equal(weight, torch.eye(len(weight)).double()):
+                parts.append(value.node)
+            elif weight.any():
+                parts.append(op.affine(value, weight, torch.zeros_like(weight[:, 0])))
+        nodes.append(parts[0] if len(parts) == 1 else op.tape.builder.sum(tuple(parts)))
+    return nodes[0] if single else nodes
 
 
-def _sample_starts(starts: list[int]) -> Tensor:
-    """The numbers of the first entries of all samples."""
-    return starts[-1] * _numbers(0, PROBE_ROWS)[:, None]
-
-
-def _selected(tape: Tape, values: Sequence[Traced], starts: list[int], found: Tensor) -> Any:
-    """The node of a result whose entries have the numbers `found` among those of values."""
-    if not found.numel() or found.numel() % PROBE_ROWS:
-        raise Refused(MIXED)
-    found = found.reshape(PROBE_ROWS, -1)
-    entry = found[0]
-    if entry.max() >= starts[-1] or not torch.equal(found, _sample_starts(starts) + entry):
-        raise Refused(MIXED)
-    if len(values) == 1 and torch.equal(entry, _numbers(0, starts[-1])):
-        return values[0].node
-    parts = []
-    for value, ends in zip(values, pairwise(starts), strict=True):
-        chosen = (entry[:, None] == _numbers(*ends)).double()
-        if chosen.any():
-            assert value.node is not None
-            parts.append(tape.builder.affine(value.node, chosen, torch.zeros_like(entry)))
-    return parts[0] if len(parts) == 1 else tape.builder.sum(tuple(parts))
-
-
-MOVES = {
+SAME = {
     "view",
     "_unsafe_view",
     "_reshape_alias",
     "unsqueeze",
     "squeeze",
-    "expand",
     "clone",
     "detach",
     "alias",
+    "_to_copy",
+    "lift_fresh",
+}
+"""Operations that keep all entries and their order."""
+MOVES = SAME | {
+    "expand",
     "permute",
     "transpose",
     "t",
@@ -495,14 +510,13 @@ MOVES = {
     "stack",
     "flip",
     "index_select",
-    "_to_copy",
-    "lift_fresh",
 }
 """Operations that move entries without computing."""
 CONSTANTS = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"}
 """Operations whose results depend on the shapes of their arguments alone."""
 RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(MOVES, _move),
+    **dict.fromkeys(SAME, _same),
     **dict.fromkeys(ACTIVATIONS, _activation),
     **dict.fromkeys(LEAKY, _leaky),
     **dict.fromkeys(("mm", "sum", "mean", "avg_pool2d"), _linear),
