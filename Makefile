@@ -81,7 +81,7 @@ links: setup ## ask every address outside the book whether it still answers (nee
 
 clean: ## remove everything that was built; keep .venv
 	@rm -rf _build build book/build *.egg-info book/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	@find book ddmip_lib tests tools -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
+	@find book ddmip_lib experiments tests tools -name __pycache__ -o -name .ipynb_checkpoints | xargs rm -rf
 
 distclean: clean ## remove .venv as well
 	@rm -rf .venv

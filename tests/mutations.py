@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COPIED = ("ddmip_lib", "book/ddmip_book", "tests", "data", "pyproject.toml")
+COPIED = ("ddmip_lib", "book/ddmip_book", "experiments", "tests", "data", "pyproject.toml")
 # an installed package must not stand in for the copy: whoever runs the tests says what was imported
 CONFTEST = (
     "from pathlib import Path\nimport ddmip_lib\nPath('imported').write_text(ddmip_lib.__file__)\n"

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {
     "ddmip_lib": ROOT / "ddmip_lib",
     "ddmip_book": ROOT / "book" / "ddmip_book",
+    "experiments": ROOT / "experiments",
     "tools": ROOT / "tools",
     "tests": ROOT / "tests",
 }

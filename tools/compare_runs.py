@@ -7,7 +7,7 @@ that other code than today's made and that ended by themselves, quickly and on a
 method, problem, network and state of the code, the one whose key hashes lowest. `compare` lists
 every run whose status, iterations, objective or bound differ; a run that reached its time limit on
 either side shows nothing and is only counted. `record` writes both sides and what follows from them
-for stored rows into ``data/results`` (see `ddmip_book.experiments.equivalence`).
+for stored rows into ``data/results`` (see `experiments.equivalence`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ import torch
 from torch import nn
 
 from ddmip_book.experiments.case import Case
-from ddmip_book.experiments.code_hash import method_hash
-from ddmip_book.experiments.equivalence import FILE, is_todays, kind_of, made_by, read_known
 from ddmip_book.experiments.execute import build
 from ddmip_book.experiments.grids import EXPERIMENTS
 from ddmip_book.experiments.methods import METHODS, solver_of
@@ -36,6 +34,8 @@ from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.results import load
 from ddmip_book.experiments.rows import Row
 from ddmip_lib.predictors import load_npz
+from experiments.code_hash import method_hash
+from experiments.equivalence import FILE, is_todays, kind_of, made_by, read_known
 
 QUICK = 20.0
 """Seconds that a stored run may have taken to be repeated, and the limit of exact runs on the

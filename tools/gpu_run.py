@@ -3,7 +3,7 @@ FOLDER`.
 
 `train` fits the networks that are too large to be stored, each in a process of its own, into the
 cache of trained networks. `rows` then runs E2's cases on the GPU, one after another in one process,
-and writes rows as `python -m ddmip_book.experiments run` does, but with several threads: a point is
+and writes rows as `python -m experiments run` does, but with several threads: a point is
 verified on the CPU in double precision, and one thread would take longer for that than the GPU
 takes for everything else. `compare` times the same iterations with and without recorded passes, in
 both precisions, and on that machine's own CPU.
@@ -30,9 +30,10 @@ from ddmip_book.experiments.execute import build
 from ddmip_book.experiments.grids import E2_NETWORKS
 from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.rows import provenance
-from ddmip_book.experiments.runner import run
+from ddmip_book.experiments.runner import run_cases
 from ddmip_lib import DualDecomposition
 from ddmip_lib.device import PlacedNetwork
+from experiments.worker import run_case
 
 LARGE = E2_NETWORKS[-2:]
 VARIANTS = (
@@ -153,11 +154,11 @@ def run_rows(networks: Sequence[str], seeds: Sequence[int], folder: Path) -> Non
     """Run and store the rows of E2 on the card."""
     for seed in seeds:
         for network in networks:
-            key = case_of(network, seed).key
-            (row,) = run("e2", "full", 0, "cuda", folder, progress=False, only=key)
+            case = case_of(network, seed)
+            (row,) = run_cases([case], folder, run_case)
             seconds = f"{row.seconds:.2f} s (MIP {row.seconds_mip:.2f}, NN {row.seconds_nn:.2f})"
             residual = f"residual {row.primal_residual:.2g}"
-            print(f"{key}: {seconds}, {row.iterations} iterations, {residual}", flush=True)
+            print(f"{case.key}: {seconds}, {row.iterations} iterations, {residual}", flush=True)
 
 
 def main() -> None:

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddmip_book.experiments import Results, load, run
+from ddmip_book.experiments import Results, load
 from ddmip_book.experiments.verify import verify_rows
-from ddmip_book.experiments.worker import CaseFailed
+from experiments import run
+from experiments.worker import CaseFailed
 from tools.notebooks import BUILD
 
 # An experiment, and what the keys of the chosen cases contain: together about a quarter of an hour.

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import nbformat
 
-from ddmip_book.experiments.__main__ import main as experiments
 from ddmip_book.experiments.grids import EXPERIMENTS
+from experiments.__main__ import main as experiments
 from tools.contents import name_of
 from tools.notebooks import BUILD, bring_up_to_date, contents, executed_path
 

@@ -41,6 +41,7 @@ STAGES: dict[str, list[list[str]]] = {
             "tests/project",
             "ddmip_lib",
             "book/ddmip_book",
+            "experiments",
             "tools",
         ]
     ],

@@ -109,7 +109,7 @@ pip_install --no-deps --no-build-isolation -e . -e ./book
 say "compiling them"
 seldom='/(tests?|pip|setuptools|mypyc?|coverage|debugpy|jedi|networkx|dask/(array|bag|dataframe)|fontTools/(\w+Lib|pens|subset)'
 seldom+='|scipy/(cluster|datasets|fftpack|io|odr|signal)|sympy/(physics|stats)|torch/(_dynamo|_inductor|ao|onnx|testing))/'
-$venv/bin/python -W ignore -m compileall -qq -j 0 -x "$seldom" $venv/lib ddmip_lib book/ddmip_book tools || true
+$venv/bin/python -W ignore -m compileall -qq -j 0 -x "$seldom" $venv/lib ddmip_lib book/ddmip_book experiments tools || true
 
 rm $unfinished
 printf '%s\n' "$wanted" >$stamp

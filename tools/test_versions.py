@@ -43,9 +43,10 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 ENDS = ("lowest", "newest")
 RESOLUTION = {"lowest": "lowest-direct", "newest": "highest"}
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-TESTS = ("-m", "not long", "tests/unit", "--ignore=tests/unit/ddmip_book")
+NOT_RUN = ("tests/unit/ddmip_book", "tests/unit/experiments")
+TESTS = ("-m", "not long", "tests/unit", *(f"--ignore={folder}" for folder in NOT_RUN))
 DECIDES = ("ddmip_lib", "tests/unit", "tests/builders", "tests/conftest.py", "pyproject.toml")
-"""What a row is made with; `tests/unit/ddmip_book` apart, which is not run."""
+"""What a row is made with, apart from `NOT_RUN`."""
 
 
 @dataclass
@@ -115,7 +116,7 @@ def made_with() -> str:
     """A digest of the code, tests and requirements that decide what a row says."""
     digest = hashlib.sha256()
     for name in tracked(*DECIDES):
-        if not name.startswith("tests/unit/ddmip_book/"):
+        if not name.startswith(NOT_RUN):
             content = (
                 (ROOT / name).read_bytes() if name != "pyproject.toml" else repr(project()).encode()
             )
@@ -183,6 +184,7 @@ class Failure(RuntimeError):
 COPIED = (
     "ddmip_lib",
     "book/ddmip_book",
+    "experiments",
     "data",
     "tests",
     "tools",

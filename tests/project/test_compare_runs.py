@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ddmip_book.experiments import Case, Row, load
-from ddmip_book.experiments.equivalence import made_by
+from experiments.equivalence import made_by
 from tools import compare_runs
 from tools.compare_runs import compare, record, reference_cases, sample
 

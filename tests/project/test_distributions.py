@@ -44,7 +44,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     sources(
         base / "checkout",
         "networks",
-        of=(*LIBRARY, "book/ddmip_book", "tools", "tests/builders", "data"),
+        of=(*LIBRARY, "book/ddmip_book", "experiments", "tools", "tests/builders", "data"),
     )
     called(sys.executable, "-c", BUILD, base, cwd=base / "checkout")
     (packed,) = base.glob("*.tar.gz")

@@ -49,14 +49,16 @@ LAYERS = (
         "ddmip_book/figures",
         "ddmip_book/checks",
     ),
-    ("tools", "tests", "chapters"),
+    ("chapters",),
+    ("experiments",),
+    ("tools", "tests"),
 )
 HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 
 
 def part(path: str) -> str:
-    """``ddmip_lib/model`` for ``ddmip_lib/model/problem.py``; of tools, tests and chapters the
-    first folder.
+    """``ddmip_lib/model`` for ``ddmip_lib/model/problem.py``; of experiments, tools, tests and
+    chapters the first folder.
     """
     pieces = path.removesuffix(".py").split("/")
     return "/".join(pieces[: 2 if pieces[0].startswith("ddmip_") else 1])
@@ -154,6 +156,7 @@ def project() -> dict[str, str]:
     for base, folder in (
         (ROOT, "ddmip_lib"),
         (ROOT / "book", "ddmip_book"),
+        (ROOT, "experiments"),
         (ROOT, "tools"),
         (ROOT, "tests"),
     ):
@@ -184,6 +187,7 @@ SOUND = {
     "ddmip_book/figures/water.py": "import ddmip_lib\nfrom ddmip_lib import Problem",
     "ddmip_book/examples/tiny.py": "from ..figures import water",
     "tools/build.py": "import ddmip_book.figures.water",
+    "experiments/__init__.py": "from ddmip_book.figures import water",
     "chapters/water.py": "from ddmip_lib import Problem\nfrom ddmip_book.figures.water import draw",
 }
 
@@ -208,6 +212,7 @@ def test_a_sound_layout_passes() -> None:
         ("ddmip_lib/__init__.py", "from ddmip_book.figures import water"),
         ("ddmip_lib/pricing/state.py", "import tools.build"),
         ("ddmip_book/figures/water.py", "from tools import build"),
+        ("chapters/water.py", "from experiments import run"),
     ],
 )
 def test_one_import_turned_round_is_found(file: str, line: str) -> None:

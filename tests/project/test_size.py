@@ -12,7 +12,11 @@ import pytest
 from tests.builders.places import ROOT
 from tests.project.test_flow import HEIGHT
 
-PACKAGES = {"ddmip_lib": ROOT / "ddmip_lib", "ddmip_book": ROOT / "book" / "ddmip_book"}
+PACKAGES = {
+    "ddmip_lib": ROOT / "ddmip_lib",
+    "ddmip_book": ROOT / "book" / "ddmip_book",
+    "experiments": ROOT / "experiments",
+}
 NODES = {
     "ddmip_lib": 190_000,
     "ddmip_book": 175_000,

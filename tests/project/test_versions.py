@@ -54,6 +54,7 @@ def test_the_digest_changes_with_code_tests_and_requirements_alone(
         "ddmip_lib/a.py",
         "tests/unit/test_a.py",
         "tests/unit/ddmip_book/test_b.py",
+        "tests/unit/experiments/test_c.py",
         "book/page.md",
     ]
     for name in files:

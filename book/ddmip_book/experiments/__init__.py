@@ -1,5 +1,5 @@
-"""The paper's five experiments: grids of settings, one function from a setting to a row, and the
-rows themselves.
+"""The paper's experiments: grids of settings, one function from a setting to a row, and the stored
+rows.
 """
 
 from .case import SEEDS, Case
@@ -7,7 +7,7 @@ from .grids import EXPERIMENTS, grid
 from .methods import METHODS
 from .results import Results, load, same_objective_ratio, time_to
 from .rows import Row
-from .runner import run, run_cases
+from .runner import run_cases
 
 __all__ = [
     "EXPERIMENTS",
@@ -18,7 +18,6 @@ __all__ = [
     "Row",
     "grid",
     "load",
-    "run",
     "run_cases",
     "same_objective_ratio",
     "time_to",

@@ -2,7 +2,9 @@
 
 import resource
 import time
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +15,20 @@ from torch import nn
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.methods import Solver
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.pricing.state import Rounds
-from ddmip_lib.problems import hand_sized, site_care, tree_planting, water_potability
-from .case import RAW, RAW_BUDGETS, SUITE, Case
-from .certified import summary
-from .code_hash import method_hash
+from ddmip_lib.problems import site_care, tree_planting, water_potability
+from .case import RAW, RAW_BUDGETS, Case
 from .methods import solver_of
 from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
 from .rows import Row, encode, provenance, rounded
-from .suite.analysis import REFUSED
-from .suite.looks import features
-from .suite.members import member
 
 TRACE = 100
 """At most so many iterations are kept in a row."""
+HISTORY = 60
+"""At most so many improvements of a certificate's bound are kept in a row."""
 WARM_UP_SECONDS = 0.5
 """Enough to load code and kernels: every method finishes what it begins with, an iteration or a
 model.
@@ -55,30 +53,22 @@ def _water(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
     )
 
 
-def _suite(case: Case, size: int, nets: list[nn.Module]) -> NeuralMIP:
-    return member(case.network).build() if size == case.size else hand_sized()
-
-
 BUILDERS: dict[str, Callable[[Case, int, list[nn.Module]], NeuralMIP]] = {
     "water": _water,
     "water_repeated": _water,
     "water_raw": _water,
     "trees": lambda case, size, nets: tree_planting(grid=size, nets=nets, seed=case.seed),
     "site_care": lambda case, size, nets: site_care(grid=size, nets=nets, seed=case.seed),
-    "suite": _suite,
 }
-"""The problems by the names that rows carry."""
+"""The problems by the names that rows carry; `experiments` of the project adds the suite."""
 
 
 def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
-    """The case's problem (with another size: its small sibling, in the suite the hand-sized
-    problem).
-    """
-    problem = BUILDERS[case.problem](case, case.size if size is None else size, nets)
-    usual = size is None or size == case.size or case.problem != SUITE
-    if usual and problem.model.getObjectiveSense() != case.sense.replace(
-        "ise", "ize"
-    ):  # SCIP spells it with a z
+    """The case's problem, or a small sibling of another size."""
+    if size is not None:
+        return BUILDERS[case.problem](case, size, nets)
+    problem = BUILDERS[case.problem](case, case.size, nets)
+    if problem.model.getObjectiveSense() != case.sense.replace("ise", "ize"):  # as SCIP spells it
         raise ValueError(f"{case.key} is said to {case.sense}, but its model does the opposite.")
     return problem
 
@@ -89,7 +79,7 @@ def run_case(
     workers: int = 1,
     ready: Callable[[], Any] = lambda: None,
 ) -> Row:
-    """Train or load, warm up on a two-sample sibling, solve, and write down what came of it.
+    """Train or load, warm up on a two-sample sibling, solve, and return the result as a row.
 
     `weights` is the folder of stored networks; `ready` is called when the timed part begins.
     """
@@ -97,30 +87,14 @@ def run_case(
     data = data_sets(case)
     solver = solver_of(case.method, case.device)
     problem = build(case, nets)
-    untreated = _untreated(problem)
-    _answer(case, solver, build(case, nets, 2), WARM_UP_SECONDS)
+    untreated = untreated_objective(problem)
+    sibling = build(case, nets, 2)
+    with suppress(ProblemError, UnsupportedNetworkError):  # the sibling may be of another kind
+        solver.solve(sibling, time_limit=WARM_UP_SECONDS, seed=case.seed)
     ready()
     cpu = time.process_time()
-    solution = _answer(case, solver, problem, case.time_limit)
+    solution = solver.solve(problem, time_limit=case.time_limit, seed=case.seed)
     cpu = time.process_time() - cpu
-    origin = provenance(
-        [each.provenance for each in data.values()],
-        case.device,
-        workers,
-        method_hash(case.method, case.problem),
-    )
-    looks = {"features": features(problem)} if case.problem == SUITE else {}
-    if isinstance(solution, str):
-        return Row(
-            key=case.key,
-            **case.setting(),
-            status=REFUSED,
-            why=solution,
-            untreated=untreated,
-            details=looks,
-            provenance=origin,
-        )
-    total = sum(map(parameters, nets))
     return Row(
         key=case.key,
         **case.setting(),
@@ -131,50 +105,39 @@ def run_case(
         seconds=solution.seconds,
         cpu_seconds=rounded(cpu),
         objective_last=solution.objective_last,
-        **_of_history(solution, 0 if case.problem == SUITE else TRACE),
+        **_of_history(solution),
         build_seconds=solution.details.get("build_seconds"),
         solve_seconds=solution.details.get("solve_seconds"),
         peak_memory=_peak_memory(),
-        parameters=total,
+        parameters=sum(map(parameters, nets)),
         test_score=_score(nets),
         incumbents=[[rounded(t) or 0.0, value] for t, value in _incumbents(solution)],
-        details=_scalars(solution) | looks,
+        details=_scalars(solution),
         weights={
             "files": list(data) if all(parameters(net) <= LARGEST_STORED for net in nets) else [],
             "sha256": digest(nets),
         },
         point=_point(case, problem, solution),
-        provenance=origin,
+        provenance=provenance([each.provenance for each in data.values()], case.device, workers),
     )
 
 
-def _answer(case: Case, solver: Solver, problem: NeuralMIP, seconds: float) -> Solution | str:
-    """What a method answers; in the suite, where not every method takes every model, why it
-    refuses.
-    """
-    try:
-        return solver.solve(problem, time_limit=seconds, seed=case.seed)
-    except (ProblemError, UnsupportedNetworkError) as why:
-        if case.problem != SUITE:
-            raise
-        return str(why)
-
-
-def _untreated(problem: NeuralMIP) -> float | None:
+def untreated_objective(problem: NeuralMIP) -> float | None:
+    """The verified objective of the problem's start."""
     incumbent = Incumbent(problem.instance(), 0.0)
     incumbent.consider_start(problem.start, 50.0)
     return incumbent.objective
 
 
-def _of_history(solution: Solution, most: int) -> dict[str, Any]:
-    """Iterations, last residuals, seconds in each block, and a trace of at most so many
+def _of_history(solution: Solution) -> dict[str, Any]:
+    """Iterations, last residuals, seconds in each block, and a trace of at most `TRACE`
     iterations.
     """
     history = solution.history
     if not len(history):
         return {"iterations": solution.details.get("steps")}
     last = history[-1]
-    kept = np.unique(np.linspace(0, len(history) - 1, min(most, len(history))).astype(int))
+    kept = np.unique(np.linspace(0, len(history) - 1, min(TRACE, len(history))).astype(int))
     residuals: dict[str, Any] = {}
     names: tuple[str, ...] = ("k", "seconds", "lp_value", "incumbent", "options", "new")
     if not isinstance(history, Rounds):
@@ -188,9 +151,7 @@ def _of_history(solution: Solution, most: int) -> dict[str, Any]:
         "iterations": len(history),
         "seconds_mip": rounded(float(history["seconds_mip"].sum())),
         "seconds_nn": rounded(float(history["seconds_nn"].sum())),
-        "trace": (
-            {name: [rounded(v) for v in history[name][kept]] for name in names} if most else {}
-        ),
+        "trace": {name: [rounded(v) for v in history[name][kept]] for name in names},
     }
 
 
@@ -211,8 +172,23 @@ def _scalars(solution: Solution) -> dict[str, Any]:
     if "prices" in solution.details:
         scalars["prices"] = [rounded(price) for price in solution.details["prices"]]
     if isinstance(solution.details.get("certificate"), Certificate):
-        scalars["certificate"] = summary(solution.details["certificate"])
+        scalars["certificate"] = _certificate(solution.details["certificate"])
     return scalars
+
+
+def _certificate(certificate: Certificate) -> dict[str, Any]:
+    """What a row keeps of a certificate."""
+    step = max(1, len(certificate.history) // HISTORY)
+    kept = [*certificate.history[:-1:step], certificate.history[-1]]
+    return {
+        "bound": certificate.bound,
+        "blocks": len(certificate.closed),
+        "closed": int(certificate.closed.sum()),
+        "methods": dict(sorted(Counter(certificate.method).items())),
+        "nodes": certificate.nodes,
+        "seconds": round(certificate.seconds, 3),
+        "history": [[round(seconds, 2), round(bound, 4)] for seconds, bound in kept],
+    }
 
 
 def _peak_memory() -> float:

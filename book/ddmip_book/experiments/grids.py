@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from itertools import product
+from typing import NamedTuple
 
 from .case import RAW, SEEDS, SUITE, Case
 from .networks import REACTING
-from .suite.members import SUITE as MODELS
 
 FIRST = SEEDS[0]
 CERTIFICATE = 480.0
@@ -39,6 +39,51 @@ E7_FIXED = ("prices", "dd-paper", "ssg", "bigm", "enumeration")
 """Methods of E7 that run once: a seed changes nothing or little in them."""
 E7_WALKS = ("relax-walk", "gradient-walk")
 E7_PEERS = ("omlt-highs", "gurobi-ml")
+
+
+class Model(NamedTuple):
+    """One model of the suite: its free network inputs, and whether the larger objective is the
+    better one.
+    """
+
+    size: int
+    sense: str = "maximise"
+    box: bool = False
+    """Whether it is one ReLU network in a box, as walks through linear regions require."""
+
+
+MODELS: dict[str, Model] = {
+    "blend": Model(8, "minimise"),
+    "ladder": Model(4),
+    "commit": Model(36, "minimise"),
+    "diet": Model(15, "minimise"),
+    "adversarial": Model(64, "minimise"),
+    "sites": Model(24),
+    "integers": Model(6, "minimise"),
+    "jobs": Model(6, "minimise"),
+    "order": Model(36),
+    "wine": Model(18),
+    "city": Model(45),
+    "car": Model(6),
+    "workload": Model(12),
+    "surface": Model(4, "minimise", box=True),
+    "ocean": Model(64),
+    "approvals": Model(45),
+    "knapsack": Model(12),
+    "units": Model(10, "minimise"),
+    "whole": Model(8, "minimise"),
+    "switches": Model(30),
+    "balance": Model(6, "minimise"),
+    "chain": Model(9),
+    "shared": Model(8, "minimise"),
+    "sequence": Model(12),
+    "strip": Model(16),
+    "departments": Model(30),
+    "tiny": Model(4, "minimise"),
+    "box": Model(10, box=True),
+    "deep_box": Model(20, box=True),
+}
+"""The models of the suite, which `experiments.suite` of the project builds."""
 
 
 def _water(

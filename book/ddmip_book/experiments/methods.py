@@ -1,4 +1,6 @@
-"""The methods by the names that rows carry."""
+"""The methods by the names that rows carry; `experiments` of the project adds those that only its
+grids use.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,12 +20,7 @@ from ddmip_lib.portfolio import solve
 from ddmip_lib.pricing import PriceCoordination, Recovering
 from ddmip_lib.problems import SiteCare
 from ..examples.care_grid import grid_search
-from .ablation import RandomOptions
-from .certified import Certified
-from .peers import GurobiML, OmltHighs
 from .random_inputs import RandomInputs
-from .started import Started
-from .suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
 
 NO_MULTIPLIER = 1e-12
 """A multiplier clipped to this size does nothing; exactly zero is no bound that the solver takes.
@@ -120,18 +117,11 @@ METHODS: dict[str, Method] = {
     "prices-no-scarcity": Method(
         lambda device: PriceCoordination(choices=1), False, "prices, one choice"
     ),
-    "prices-random": Method(lambda device: RandomOptions(), False, "prices, random options"),
-    "certificate": Method(
-        lambda device: Certified(device), False, "price coordination with certificate"
-    ),
     "ssg-printed": Method(
         lambda device: SingleStepGradient(repaired=False), False, "SSG as printed"
     ),
     "ssg": Method(lambda device: SingleStepGradient(), False, "SSG repaired"),
     "random": Method(lambda device: RandomInputs(), False, "random inputs"),
-    "random-points": Method(lambda device: RandomPoints(), False, "random feasible points"),
-    "relax-walk": Method(lambda device: RelaxAndWalk(), False, "relax-and-walk"),
-    "gradient-walk": Method(lambda device: GradientWalk(), False, "gradient walk"),
     "enumeration": Method(lambda device: Enumeration(), True, "enumeration"),
     "grid-search": Method(lambda device: GridSearch(), True, "grid search, 9 levels"),
     "bigm": Method(lambda device: BigM(check=False), True, "Big-M"),
@@ -141,12 +131,7 @@ METHODS: dict[str, Method] = {
     "bigm-crown": Method(
         lambda device: BigM(ranges="crown", check=False), True, "Big-M, CROWN ranges"
     ),
-    "bigm-started": Method(
-        lambda device: Started(BigM(check=False)), True, "Big-M from our best point"
-    ),
     "sos1": Method(lambda device: BigM("sos", check=False), True, "SOS1"),
-    "gurobi-ml": Method(lambda device: GurobiML(), True, "gurobi-machinelearning"),
-    "omlt-highs": Method(lambda device: OmltHighs(), True, "OMLT with HiGHS"),
 }
 
 

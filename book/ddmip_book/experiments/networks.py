@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +15,8 @@ from torch import nn
 
 from ddmip_lib.data import Dataset, load_trees, load_water
 from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
-from .case import SUITE, Case
+from .case import Case
 from .reacting import train_reacting
-from .suite.looks import Generated
-from .suite.members import member
 
 LARGEST_STORED = 260_000
 """Networks with more parameters are not stored with the results; they are trained again, and
@@ -33,6 +32,17 @@ ARCHITECTURES: dict[str, tuple[Callable[..., nn.Module], int, int]] = {
     "attention": (attention, 2, 16),
 }
 """Of E4: the paper names the kinds, not their sizes; depth and width here are ours."""
+
+
+class Source(NamedTuple):
+    """Data and networks of a problem that needs neither of the two data sets."""
+
+    data: Callable[[Case], dict[str, Any]]
+    networks: Callable[[Case], list[nn.Module]]
+
+
+SOURCES: dict[str, Source] = {}
+"""By problem; `experiments` of the project adds the suite."""
 
 
 def untrained(network: str, n_in: int, seed: int) -> nn.Module:
@@ -69,12 +79,12 @@ def digest(nets: list[nn.Module]) -> str:
     return found.hexdigest()
 
 
-def data_sets(case: Case) -> dict[str, Dataset] | dict[str, Generated]:
+def data_sets(case: Case) -> dict[str, Any]:
     """The data that the case's networks learn from, by the name of the file that holds their
     weights.
     """
-    if case.problem == SUITE:
-        return {f"suite_{case.network}.npz": Generated(case.network)}
+    if case.problem in SOURCES:
+        return SOURCES[case.problem].data(case)
     water = case.problem.startswith("water")
     named = {"water": load_water()} if water else load_trees()
     prefix = "" if water else "tree_"
@@ -91,11 +101,10 @@ def networks_of(case: Case, folder: Path | None = None) -> list[nn.Module]:
     Weights that belong to other data than those found now are never read: the file carries the
     data's sha256.
     """
-    if case.problem == SUITE:
-        return [predictor.net for predictor in member(case.network).build().predictors]
+    if case.problem in SOURCES:
+        return SOURCES[case.problem].networks(case)
     nets = []
     for name, data in data_sets(case).items():
-        assert isinstance(data, Dataset)
         net = untrained(case.network, data.features.shape[1], case.seed)
         path = None if folder is None or parameters(net) > LARGEST_STORED else folder / name
         if path is not None and path.is_file():

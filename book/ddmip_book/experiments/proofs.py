@@ -3,27 +3,17 @@ claimed them.
 """
 
 import json
-import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.proofs.checking import CLOSED, prove_optimality
-from ddmip_lib.proofs.exact import tabulated_program
-from ddmip_lib.proofs.tables import tables_of
-from .execute import build
-from .networks import digest, networks_of
+from ddmip_lib.proofs.checking import CLOSED
 from .rows import Row
 
 FILE = "proofs.json"
 
 
 def read_proofs(folder: Path) -> dict[str, dict[str, Any]]:
-    """What `prove_rows` wrote, by the keys of the rows."""
+    """What `python -m experiments prove` wrote, by the keys of the rows."""
     path = folder / FILE
     return json.loads(path.read_text()) if path.is_file() else {}
 
@@ -40,47 +30,3 @@ def proved(row: Row, proofs: dict[str, dict[str, Any]]) -> bool:
     return known is not None and row.sign * (known["bound"] - row.objective) <= CLOSED * max(
         1.0, abs(row.objective)
     )
-
-
-def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> None:
-    """Try to prove each "optimal" of an enumeration, and write down each bound as it is found."""
-    for row in rows:
-        found = read_proofs(folder)
-        if row.method != "enumeration" or row.status != "optimal" or proved(row, found):
-            continue
-        nets = networks_of(row.case, folder / "networks")
-        if digest(nets) != row.weights["sha256"]:
-            print(
-                f"{row.key}: its networks are not here; set DDMIP_DATA_DIR to the folder of the"
-                " real files",
-                flush=True,
-            )
-            continue
-        began = time.perf_counter()
-        problem = build(row.case, nets)
-        incumbent = Incumbent(problem.instance(), began)
-        best = Enumeration(check=False).solve(problem, 60, row.seed)
-        assert best.values is not None
-        incumbent.consider(best.values)
-        instance = incumbent.instance
-        tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
-        assert tables is not None
-        result = prove_optimality(
-            incumbent, tabulated_program(instance, incumbent.units, tables), began + seconds, np.inf
-        )
-        spent = time.perf_counter() - began
-        bound = -row.sign * result.bound
-        found[row.key] = {
-            "bound": bound,
-            "nodes": result.nodes,
-            "seconds": round(spent, 1),
-            "complete": result.complete,
-        }
-        temporary = folder / f".{FILE}"
-        temporary.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-        temporary.replace(folder / FILE)
-        print(
-            f"{row.key}: objective {row.objective:.6f}, bound {bound:.6f}, {result.nodes} nodes,"
-            f" {spent:.0f} s",
-            flush=True,
-        )

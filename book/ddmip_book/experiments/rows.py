@@ -23,7 +23,7 @@ from pyscipopt import Model
 from .case import SENSES, Case
 
 PACKAGES = ("torch", "pyscipopt", "pyscipopt-ml", "piqp", "numpy", "scipy")
-CODE = ("ddmip_lib", "book/ddmip_book/experiments")
+CODE = ("ddmip_lib", "book/ddmip_book/experiments", "experiments")
 """What a checkout must not have changed since its commit, for that commit to name the code."""
 
 
@@ -162,10 +162,10 @@ def _processor() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def provenance(
-    data: Sequence[Mapping[str, Any]], device: str, workers: int, code: str | None = None
-) -> dict[str, Any]:
-    """Data, code (its `method_hash`), packages, machine and date of a run."""
+def provenance(data: Sequence[Mapping[str, Any]], device: str, workers: int) -> dict[str, Any]:
+    """Data, packages, machine and date of a run; `experiments` of the project enters the code's
+    hash.
+    """
     commit = _commit()
     machine = {
         "system": platform.system(),
@@ -182,7 +182,7 @@ def provenance(
         "library": version("ddmip-lib"),
         "commit": commit,
         "uncommitted": commit is not None and commit.endswith("+"),
-        "code": code,
+        "code": None,
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES} | {"SCIP": f"{Model().version():g}"},
         "machine": machine,

@@ -2,7 +2,7 @@
 solvers took.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,6 @@ from .case import SUITE
 from .execute import WATER, build, potable, samples, water_budget
 from .networks import data_sets, digest, networks_of
 from .rows import Row, decode
-from .suite.looks import own_check
 
 TOLERANCE = 1e-5
 
@@ -55,7 +54,7 @@ def verify_row(row: Row, weights: Path) -> str | None:
         raise NotVerifiable(
             "its network is too large to be stored, and training it here gives other weights"
         )
-    found = WAYS.get(row.problem, _by_model)(row, nets)
+    found = RECOMPUTED_BY.get(row.problem, objective_by_model)(row, nets)
     if isinstance(found, str):
         return found
     if abs(found - row.objective) > TOLERANCE * max(1.0, abs(row.objective)):
@@ -79,24 +78,17 @@ def _water(row: Row, nets: list[nn.Module]) -> float | str:
     return float(potable(nets[0], samples(data, at, nets[0]) + moved))
 
 
-def _by_model(row: Row, nets: list[nn.Module]) -> float | str:
+def objective_by_model(row: Row, nets: list[nn.Module]) -> float | str:
+    """The objective of a row's point by the library's own check, or why it is not feasible."""
     check = build(row.case, nets).verify(decode(row.point["values"], row.point["dtype"]))
     return check.objective if check.feasible else f"its point is not feasible: {check}"
 
 
-def _of_suite(row: Row, nets: list[nn.Module]) -> float | str:
-    """By SCIP and the networks in numpy, and by the library as well."""
-    found = _by_model(row, nets)
-    if isinstance(found, str):
-        return found
-    return own_check(build(row.case, nets), decode(row.point["values"], row.point["dtype"]))
-
-
-WAYS: Mapping[str, Callable[[Row, list[nn.Module]], float | str]] = {
-    **dict.fromkeys(WATER, _water),
-    SUITE: _of_suite,
-}
-"""How points are recomputed, where the model alone is not enough."""
+RECOMPUTED_BY: dict[str, Callable[[Row, list[nn.Module]], float | str]] = dict.fromkeys(
+    WATER, _water
+)
+"""How the objective of a point is recomputed, by problem, where `objective_by_model` is not enough.
+"""
 
 
 def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:

@@ -25,52 +25,48 @@ def plot_cycle(
     3
     """
     figure, axes = draw_panels(len(states), height=3.3, width=7.4, sharex=True, sharey=True)
-    line, (a, b), before = np.array([-1.0, 2.0]), normal, states[-1]
-    for number, (ax, state) in enumerate(zip(axes, states, strict=True), 1):
-        ax.fill_between(
-            line,
-            (low - a * line) / b,
-            (high - a * line) / b,
-            color=PALE_BLUE,
-            ec=BLUE,
-            label="set $C$",
-        )
+    line = np.array([-1.0, 2.0])
+    a, b = normal
+    lower = (low - a * line) / b
+    upper = (high - a * line) / b
+    for number, ax in enumerate(axes):
+        ax.fill_between(line, lower, upper, color=PALE_BLUE, ec=BLUE, label="set $C$")
         ax.plot([0, 1, 0], [0, 0, 1], "o", color=INK, ms=7, mfc="white", label="$X$ outside $C$")
         ax.plot(1, 1, "*", color=GREEN, ms=13, label="feasible point")
-        scaled = np.array(before.scaled, dtype=float)
-        start = np.array(before.u, dtype=float) + scaled
-        x = np.array(state.x, dtype=float)
-        u = np.array(state.u, dtype=float)
-        stops = ((start, x, "1", ORANGE), (x, x - scaled, "2", INK), (x - scaled, u, "3", RED))
-        for begin, end, word, colour in stops:
-            bend = 0.45 if word == "1" else 0.0  # the first and the last arrow may lie on one line
-            arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 0, "shrinkB": 2}
-            ax.annotate(
-                "",
-                tuple(end),
-                tuple(begin),
-                arrowprops={**arrow, "connectionstyle": f"arc3,rad={bend}"},
-            )
-            along = end - begin
-            aside = (0.09 / np.hypot(*along) + bend / 2) * np.array([along[1], -along[0]])
-            ax.annotate(
-                word, (begin + end) / 2 + aside, color=colour, ha="center", va="center", fontsize=9
-            )
-        ax.plot(*start, "D", color=ORANGE, ms=6, label=r"$u+\lambda/\rho$")
-        ax.plot(*x, "o", color=INK, ms=7, label="$x$ chosen")
-        ax.plot(*(x - scaled), "x", color=INK, ms=7, mew=2, label=r"$x-\lambda/\rho$")
-        ax.plot(*u, "s", color=RED, ms=7, label="new $u$")
-        ax.set(
-            xlim=(-0.3, 1.3),
-            ylim=(-0.42, 1.2),
-            xlabel="first coordinate",
-            aspect="equal",
-            title=f"state {number}",
-        )
-        before = state
+        _draw_iteration(ax, states[number - 1], states[number])
+        ax.set(xlim=(-0.3, 1.3), ylim=(-0.42, 1.2), xlabel="first coordinate", aspect="equal")
+        ax.set_title(f"state {number + 1}")
     axes[0].set_ylabel("second coordinate")
     legend_outside(figure, 4, "lower", fontsize=9)
     return axes
+
+
+def _draw_iteration(ax: Axes, before: Exact, state: Exact) -> None:
+    scaled = np.array(before.scaled, dtype=float)
+    start = np.array(before.u, dtype=float) + scaled
+    x = np.array(state.x, dtype=float)
+    u = np.array(state.u, dtype=float)
+    # the first and the last arrow may lie on one line
+    _draw_arrow(ax, start, x, "1", ORANGE, bend=0.45)
+    _draw_arrow(ax, x, x - scaled, "2", INK)
+    _draw_arrow(ax, x - scaled, u, "3", RED)
+    ax.plot(*start, "D", color=ORANGE, ms=6, label=r"$u+\lambda/\rho$")
+    ax.plot(*x, "o", color=INK, ms=7, label="$x$ chosen")
+    ax.plot(*(x - scaled), "x", color=INK, ms=7, mew=2, label=r"$x-\lambda/\rho$")
+    ax.plot(*u, "s", color=RED, ms=7, label="new $u$")
+
+
+def _draw_arrow(
+    ax: Axes, begin: np.ndarray, end: np.ndarray, name: str, colour: str, bend: float = 0.0
+) -> None:
+    """An arrow with its name beside it."""
+    arrow = {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 0, "shrinkB": 2}
+    bent = {**arrow, "connectionstyle": f"arc3,rad={bend}"}
+    ax.annotate("", tuple(end), tuple(begin), arrowprops=bent)
+    along = end - begin
+    aside = (0.09 / np.hypot(*along) + bend / 2) * np.array([along[1], -along[0]])
+    middle = (begin + end) / 2
+    ax.annotate(name, middle + aside, color=colour, ha="center", va="center", fontsize=9)
 
 
 def plot_averages(path: Path) -> Axes:

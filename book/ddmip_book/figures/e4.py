@@ -9,6 +9,7 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import nn
 
@@ -20,6 +21,7 @@ from ..experiments.results import Results
 from ..experiments.store import results_folder
 from .kit import (
     HOLLOW,
+    Look,
     draw_panels,
     legend_outside,
     look,
@@ -81,25 +83,27 @@ def draw_architectures(networks: Sequence[str] = E4_NETWORKS) -> Figure:
     """
     figure, axes = plt.subplots(1, len(networks), figsize=(6.4, 2.5), squeeze=False)
     for ax, network in zip(axes[0], networks, strict=True):
-        units, read = caricature(network)
-
-        def place(layer: int, unit: int, units: list[int] = units) -> tuple[float, float]:
-            return unit - (units[layer] - 1) / 2, layer * 3.0 / (len(units) - 1)
-
-        for a, i, b, j in read:
-            (x, y), (to_x, to_y) = place(a, i), place(b, j)
-            along = a == b
-            colour, width, alpha = (BLUE, 2.2, 1.0) if along else (INK, 0.5, 0.5)
-            ax.plot([x, to_x], [y, to_y], "-", color=colour, linewidth=width, alpha=alpha)
-        for layer, count in enumerate(units):
-            points = np.array([place(layer, unit) for unit in range(count)])
-            mark = "s" if layer == 0 else "o"
-            ax.plot(
-                points[:, 0], points[:, 1], mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4
-            )
+        _draw_graph(ax, *caricature(network))
         ax.set_title(network)
         ax.axis("off")
     return figure
+
+
+def _draw_graph(ax: Axes, units: Sequence[int], read: Sequence[tuple[int, int, int, int]]) -> None:
+    """Units in layers, and the links between them; links within a layer are drawn heavier."""
+    step = 3.0 / (len(units) - 1)
+    places = [
+        np.column_stack([np.arange(count) - (count - 1) / 2, np.full(count, layer * step)])
+        for layer, count in enumerate(units)
+    ]
+    across: Look = {"color": INK, "linewidth": 0.5, "alpha": 0.5}
+    along: Look = {"color": BLUE, "linewidth": 2.2, "alpha": 1.0}
+    for a, i, b, j in read:
+        ends = np.array([places[a][i], places[b][j]])
+        ax.plot(*ends.T, "-", **(along if a == b else across))
+    for layer, points in enumerate(places):
+        mark = "o" if layer else "s"
+        ax.plot(*points.T, mark, color=INK, markerfacecolor=PALE_BLUE, markersize=4)
 
 
 def plot_paper_panels(full: Results, majority: float) -> Figure:

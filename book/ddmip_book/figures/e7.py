@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ddmip_lib.plots import BLUE, COLOURS, DASHES, INK, MARKERS
-from ..experiments.methods import METHODS
 from ..experiments.rows import Row
-from ..experiments.suite.analysis import (
+from ..experiments.suite import (
     NEAR,
     REFUSED,
     Choice,
@@ -57,7 +56,7 @@ def short(method: str) -> str:
     >>> short("relax-walk")
     'relax-and-walk'
     """
-    return SHORT.get(method) or METHODS[method].label
+    return SHORT.get(method, method)
 
 
 def _look(method: str) -> dict[str, Any]:

@@ -34,7 +34,9 @@ from ..experiments.rows import Row
 
 E1_CELLS = [[(network, size) for size in E1_SIZES] for network in E1_NETWORKS]
 GREY = "#777777"
-HOLLOW: dict[str, Any] = {"linestyle": "", "markerfacecolor": "none", "markersize": 8}
+Look = dict[str, Any]
+"""Keywords of a plot."""
+HOLLOW: Look = {"linestyle": "", "markerfacecolor": "none", "markersize": 8}
 """A mark for what the paper prints."""
 
 

@@ -1,9 +1,11 @@
 """Figures of linearisation: one step, a descent, prices, a kink, and boxes around a point."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -11,7 +13,7 @@ from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.tangent import linearise
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, PALE_BLUE, RED
 from ..examples.linearise import Descent, Tried
-from .kit import beside, draw_panels, legend_outside, look, ticks_at, whole
+from .kit import Look, beside, draw_panels, legend_outside, look, ticks_at, whole
 
 
 def curve(problem: NeuralMIP, count: int = 401) -> tuple[np.ndarray, np.ndarray]:
@@ -45,50 +47,23 @@ def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Fi
     return figure
 
 
-def _draw_try(ax: plt.Axes, descent: Descent, step: Tried, ends: tuple[float, float]) -> None:
+def _draw_try(ax: Axes, descent: Descent, step: Tried, ends: tuple[float, float]) -> None:
     (at,) = descent.elastic.inputs
     line = linearise(descent.elastic.instance, step.point.values)
     here = step.point.values[at]
     reach = step.radius * (ends[1] - ends[0])
     inside = np.array([max(ends[0], here - reach), min(ends[1], here + reach)])
-    ax.axvspan(*inside, color=PALE_BLUE, label="trust region")
-    ax.plot(
-        inside,
-        line.offset[0] + line.jacobian[0, at] * inside,
-        color=BLUE,
-        linestyle="--",
-        marker="",
-        label="tangent",
-    )
-    ax.plot(
-        here,
-        line.values[0],
-        color=INK,
-        marker="o",
-        linestyle="",
-        markersize=7,
-        label="where we are",
-    )
     aim = step.aim.values[at]
-    ax.plot(
-        aim,
-        line.offset[0] + line.jacobian[0, at] * aim,
-        color=BLUE,
-        marker="v",
-        linestyle="",
-        markersize=8,
-        label="the MIP's choice",
-    )
     there = step.new.values[at]
-    ax.plot(
-        there,
-        step.new.cost,
-        color=RED,
-        marker="s",
-        linestyle="",
-        markersize=7,
-        label="the truth there",
-    )
+
+    def tangent(x: Any) -> Any:
+        return line.offset[0] + line.jacobian[0, at] * x
+
+    ax.axvspan(*inside, color=PALE_BLUE, label="trust region")
+    ax.plot(inside, tangent(inside), "--", marker="", color=BLUE, label="tangent")
+    ax.plot(here, line.values[0], "o", color=INK, markersize=7, label="where we are")
+    ax.plot(aim, tangent(aim), "v", color=BLUE, markersize=8, label="the MIP's choice")
+    ax.plot(there, step.new.cost, "s", color=RED, markersize=7, label="the truth there")
 
 
 def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
@@ -155,49 +130,34 @@ def plot_ridge(problem: NeuralMIP, descent: Descent, best: np.ndarray) -> Figure
     2
     """
     figure, (left, right) = draw_panels(2, 3.3, 6.6)
-    path = descent.path
     end = descent.inputs
-    reach = 0.06
-    windows = (
-        (0.0, 1.0, 0.0, 1.0),
-        (end[0] - reach, end[0] + reach, end[1] - reach, end[1] + reach),
-    )
-    for ax, (a, b, c, d) in zip((left, right), windows, strict=True):
-        xs = np.linspace(a, b, 121)
-        ys = np.linspace(c, d, 121)
-        points = np.stack(np.meshgrid(xs, ys), -1).reshape(-1, 2)
-        heights = problem.predictors[0].raw(points).reshape(121, 121)
-        ax.contour(xs, ys, heights, 12, colors=[INK], linewidths=0.7, alpha=0.6)
-        ends = [max(a, c), min(b, d)]
-        ax.plot(ends, ends, color=GREEN, linestyle="-.", marker="", label="the kink")
-        ax.plot(*path.T, color=BLUE, linestyle="-", marker="o", markersize=5, label="the descent")
-        ax.plot(*end, color=RED, marker="X", linestyle="", markersize=10, label="where it ends")
-        ax.set(xlim=(a, b), ylim=(c, d), xlabel="$x_1$", aspect="equal")
-        ax.grid(visible=False)
+    _draw_square(left, problem, descent, np.zeros(2), np.ones(2))
+    _draw_square(right, problem, descent, end - 0.06, end + 0.06)
     right.xaxis.set_major_locator(MaxNLocator(3))
     right.yaxis.set_major_locator(MaxNLocator(4))
-    arrow = {"arrowstyle": "->", "color": INK}
-    left.annotate(
-        "falls all the way",
-        (0.12, 0.12),
-        (0.5, 0.3),
-        arrowprops=arrow,
-        fontsize=9,
-        backgroundcolor="white",
-    )
-    left.plot(
-        *best,
-        color=ORANGE,
-        marker="*",
-        linestyle="",
-        markersize=16,
-        clip_on=False,
-        label="the best point",
-    )
+    style: Look = {"arrowprops": {"arrowstyle": "->", "color": INK}, "backgroundcolor": "white"}
+    left.annotate("falls all the way", (0.12, 0.12), (0.5, 0.3), fontsize=9, **style)
+    left.plot(*best, "*", color=ORANGE, markersize=16, clip_on=False, label="the best point")
     left.set(ylabel="$x_2$", title="the square")
     right.set(title="near its end")
     legend_outside(figure, 4)
     return figure
+
+
+def _draw_square(
+    ax: Axes, problem: NeuralMIP, descent: Descent, low: np.ndarray, high: np.ndarray
+) -> None:
+    """Contours of the network between two corners, its kink, and the descent."""
+    xs, ys = np.linspace(low, high, 121).T
+    points = np.stack(np.meshgrid(xs, ys), -1).reshape(-1, 2)
+    heights = problem.predictors[0].raw(points).reshape(121, 121)
+    ax.contour(xs, ys, heights, 12, colors=[INK], linewidths=0.7, alpha=0.6)
+    ends = [low.max(), high.min()]
+    ax.plot(ends, ends, color=GREEN, linestyle="-.", marker="", label="the kink")
+    ax.plot(*descent.path.T, "o-", color=BLUE, markersize=5, label="the descent")
+    ax.plot(*descent.inputs, "X", color=RED, markersize=10, label="where it ends")
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="$x_1$", aspect="equal")
+    ax.grid(visible=False)
 
 
 def plot_boxes(

@@ -11,7 +11,7 @@ from matplotlib.colors import ListedColormap
 
 from ddmip_lib.decomposition.scip_block import square_cuts
 from ddmip_lib.plots import BLUE, INK, PALE_RED, RED
-from .kit import GREY, beside, whole
+from .kit import GREY, Look, beside, whole
 
 FILLS = ("#FFFFFF", "#E3F0F8", "#FBE9DF", "#E6E6E6")
 
@@ -46,20 +46,7 @@ def plot_regions(
     grid = np.stack(np.meshgrid(side, side), axis=-1)
     for ax, (title, (points, sites)) in zip(axes.flat, panels.items(), strict=True):
         sites = np.asarray(sites, dtype=float)
-        cell = nearest_site(sites, grid)
-        ax.pcolormesh(
-            side,
-            side,
-            cell,
-            cmap=ListedColormap(FILLS),
-            vmin=0,
-            vmax=len(FILLS) - 1,
-            rasterized=True,
-        )
-        for number in range(len(sites)):
-            ax.contour(
-                side, side, cell == number, [0.5], colors=INK, linewidths=1.2, linestyles="-"
-            )
+        _draw_cells(ax, side, nearest_site(sites, grid), len(sites))
         ax.plot(*sites.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
         for point, site in zip(points, sites, strict=True):
             name = f"({', '.join(f'{value:g}' for value in point)})"
@@ -69,6 +56,13 @@ def plot_regions(
         )
         ax.grid(visible=False)
     return list(figure.axes)
+
+
+def _draw_cells(ax: Axes, side: np.ndarray, cell: np.ndarray, cells: int) -> None:
+    colours = ListedColormap(FILLS)
+    ax.pcolormesh(side, side, cell, cmap=colours, vmin=0, vmax=len(FILLS) - 1, rasterized=True)
+    for number in range(cells):
+        ax.contour(side, side, cell == number, [0.5], colors=INK, linewidths=1.2, linestyles="-")
 
 
 def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
@@ -81,62 +75,41 @@ def plot_targets(targets: Any, shown: int = 20) -> tuple[Axes, Axes]:
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.4), width_ratios=(1, 1.15))
     steps = np.asarray(targets, dtype=float)
-    corners = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    _draw_path_over_cells(left, steps)
+    _draw_first_coordinate(right, steps[:shown, 0])
+    return left, right
+
+
+def _draw_path_over_cells(ax: Axes, steps: np.ndarray) -> None:
     low = float(min(steps.min(), -0.5)) - 0.2
-    left.plot([0.5, 0.5], [low, 1.8], "-", [low, 1.8], [0.5, 0.5], "-", color=INK, linewidth=1.2)
-    left.plot(*corners.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
+    ax.plot([0.5, 0.5], [low, 1.8], "-", [low, 1.8], [0.5, 0.5], "-", color=INK, linewidth=1.2)
+    corners = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    ax.plot(*corners.T, "o", markersize=7, color="white", markeredgecolor=INK, zorder=5)
+    bold: Look = {"ha": "center", "fontsize": 9.5, "fontweight": "bold", "zorder": 6}
     for a, b in corners:
         off = 15 if b else -19  # clear of the line between the cells
-        beside(
-            left,
-            f"({a}, {b})",
-            (a, b),
-            (0, off),
-            ha="center",
-            fontsize=9.5,
-            fontweight="bold",
-            zorder=6,
-        )
-    left.plot(*steps.T, "s-", color=RED, linewidth=0.9, markersize=3.5, zorder=7)
+        beside(ax, f"({a}, {b})", (a, b), (0, off), **bold)
+    ax.plot(*steps.T, "s-", color=RED, linewidth=0.9, markersize=3.5, zorder=7)
+    arrow = {"arrowstyle": "->", "color": RED, "linewidth": 1.4}
     for k, (start, end) in enumerate(pairwise(steps[:3])):
-        left.annotate(
-            "",
-            end,
-            start,
-            arrowprops={"arrowstyle": "->", "color": RED, "linewidth": 1.4},
-            zorder=8,
-        )
-        beside(left, f"$t^{k}$", start, (7, -4), color=RED, zorder=9)
-    left.set(
-        xlabel="$t_1$",
-        ylabel="$t_2$",
-        xlim=(low, 1.8),
-        ylim=(low, 1.8),
-        aspect="equal",
-        title="over the cells",
-    )
-    left.grid(visible=False)
-    when = np.arange(len(steps))[:shown]
-    first = steps[:shown, 0]
-    right.plot(when, first, "-", color=RED, linewidth=0.9)
-    for bought, fill, label in (
-        (first > 0.5, RED, "next $x_1 = 1$"),
-        (first <= 0.5, "white", "next $x_1 = 0$"),
-    ):
-        right.plot(
-            when[bought],
-            first[bought],
-            "s",
-            color=RED,
-            markerfacecolor=fill,
-            markersize=5,
-            label=label,
-        )
-    right.axhline(0.5, color=INK, linewidth=1.2, linestyle="-")
-    right.set(xlabel="iteration $k$", ylabel="$t_1^k$", title="first coordinate")
-    right.legend(loc="lower right")
-    whole(right)
-    return left, right
+        ax.annotate("", end, start, arrowprops=arrow, zorder=8)
+        beside(ax, f"$t^{k}$", start, (7, -4), color=RED, zorder=9)
+    ax.set(xlabel="$t_1$", ylabel="$t_2$", xlim=(low, 1.8), ylim=(low, 1.8), aspect="equal")
+    ax.set_title("over the cells")
+    ax.grid(visible=False)
+
+
+def _draw_first_coordinate(ax: Axes, first: np.ndarray) -> None:
+    k = np.arange(len(first))
+    one = first > 0.5
+    ax.plot(k, first, "-", color=RED, linewidth=0.9)
+    squares: Look = {"color": RED, "markersize": 5}
+    ax.plot(k[one], first[one], "s", label="next $x_1 = 1$", **squares)
+    ax.plot(k[~one], first[~one], "s", markerfacecolor="white", label="next $x_1 = 0$", **squares)
+    ax.axhline(0.5, color=INK, linewidth=1.2, linestyle="-")
+    ax.set(xlabel="iteration $k$", ylabel="$t_1^k$", title="first coordinate")
+    ax.legend(loc="lower right")
+    whole(ax)
 
 
 def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:

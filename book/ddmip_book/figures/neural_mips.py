@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.plots import COLOURS, INK, MARKERS, legend_below
+from .kit import Look, beside
 
 
 def landscape(problem: NeuralMIP, points: np.ndarray) -> np.ndarray:
@@ -45,40 +46,17 @@ def plot_landscape(problem: NeuralMIP, marks: Mapping[str, Any] | None = None) -
     )
     ax.clabel(lines, fontsize=8, colors=INK, fmt="%g")
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+    circle: Look = {"markersize": 13, "color": "white", "markeredgecolor": INK, "zorder": 5}
+    ax.plot(*corners.T, "o", clip_on=False, **circle)
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    bold: Look = {"fontsize": 11, "fontweight": "bold", "va": "center", "zorder": 6, "bbox": box}
     for corner, value in zip(corners, landscape(problem, corners), strict=True):
-        ax.plot(
-            *corner,
-            marker="o",
-            markersize=13,
-            color="white",
-            markeredgecolor=INK,
-            clip_on=False,
-            zorder=5,
-        )
-        ax.annotate(
-            f"{value:g}",
-            corner,
-            xytext=(15 - 30 * corner[0], 0),
-            textcoords="offset points",
-            va="center",
-            ha="right" if corner[0] else "left",
-            fontsize=11,
-            fontweight="bold",
-            zorder=6,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
-        )
-    for number, (label, point) in enumerate((marks or {}).items()):
-        ax.plot(
-            *np.asarray(point, dtype=float),
-            MARKERS[number + 1],
-            color=COLOURS[number + 1],
-            markersize=8,
-            markeredgecolor="white",
-            label=label,
-            linestyle="none",
-            clip_on=False,
-            zorder=7,
-        )
+        align = "right" if corner[0] else "left"
+        beside(ax, f"{value:g}", corner, (15 - 30 * corner[0], 0), ha=align, **bold)
+    mark: Look = {"markersize": 8, "markeredgecolor": "white", "zorder": 7, "clip_on": False}
+    for number, (label, point) in enumerate((marks or {}).items(), 1):
+        x, y = np.asarray(point, dtype=float)
+        ax.plot(x, y, MARKERS[number], color=COLOURS[number], label=label, linestyle="", **mark)
     if marks:
         legend_below(ax, 2, 0.14)
     ax.set(xlabel="$x_1$", ylabel="$x_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")

@@ -10,8 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED
-from ..experiments.suite.analysis import KINDS, Choice
-from .kit import GREY, legend_outside
+from ..experiments.suite import KINDS, Choice
+from .kit import GREY, Look, legend_outside
+
+THICK = "#f6d3bd"
+"""The colour of thick-walled orders."""
 
 
 def plot_recipes(
@@ -79,40 +82,22 @@ def plot_loads(
     'kilograms'
     """
     figure, ax = plt.subplots(figsize=(6.4, 2.6))
+    circle = {"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": INK}
     for k, load in enumerate(loads.T):
         left = 0.0
         for order in np.flatnonzero(load > 0.5):
             hatch = "////" * bool(glazed[order]) + ".." * bool(thick[order])
-            colour = PALE_BLUE if not thick[order] else "#f6d3bd"
-            ax.barh(
-                k,
-                mass[order],
-                0.6,
-                left=left,
-                color=colour,
-                edgecolor=INK,
-                hatch=hatch,
-                linewidth=1.0,
-            )
+            colour = THICK if thick[order] else PALE_BLUE
+            look: Look = {"color": colour, "edgecolor": INK, "hatch": hatch, "linewidth": 1.0}
+            ax.barh(k, mass[order], 0.6, left=left, **look)
             middle = left + mass[order] / 2
-            ax.text(
-                middle,
-                k,
-                str(order + 1),
-                ha="center",
-                va="center",
-                bbox={"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": INK},
-            )
+            ax.text(middle, k, str(order + 1), ha="center", va="center", bbox=circle)
             left += mass[order]
     ax.axvline(capacity, color=RED, linestyle="--", label="what the kiln holds")
-    for name, hatch, colour in (("glazed", "////", PALE_BLUE), ("thick-walled", "..", "#f6d3bd")):
-        ax.bar(0, 0, edgecolor=INK, label=name, hatch=hatch, facecolor=colour)
-    ax.set(
-        yticks=range(len(titles)),
-        yticklabels=titles,
-        xlabel="kilograms",
-        ylim=(len(titles) - 0.45, -0.55),
-    )
+    ax.bar(0, 0, edgecolor=INK, label="glazed", hatch="////", facecolor=PALE_BLUE)
+    ax.bar(0, 0, edgecolor=INK, label="thick-walled", hatch="..", facecolor=THICK)
+    ax.set_yticks(range(len(titles)), titles)
+    ax.set(xlabel="kilograms", ylim=(len(titles) - 0.45, -0.55))
     ax.grid(visible=False)
     legend_outside(figure, 3)
     return figure

@@ -1,6 +1,7 @@
 """The figure of the quickstart: what a treatment of water samples does."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.axes import Axes
 from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.data.tables import WATER_FEATURES
 from ddmip_lib.plots import BLUE, INK, ORANGE, legend_below
+from .kit import Look, beside
 
 
 def plot_treatment(
@@ -27,42 +29,27 @@ def plot_treatment(
     limit = problem.predictors[0].inputs[0, 0].getUbOriginal() - problem.start[0][0, 0]
     ax = plt.subplots(figsize=(6.2, 3.9))[1]
     ax.set_yticks(range(len(names)), names)
-    for sign, colour, label in ((1, BLUE, "raised"), (-1, ORANGE, "lowered")):
-        share = np.where(sign * moved > 1e-6, moved, 0.0)
-        share = np.take_along_axis(share, np.argsort(-np.abs(share), axis=0), axis=0)
-        left = np.cumsum(share, axis=0) - share
-        used = share != 0
-        hatch = "///" if sign < 0 else None
-        ax.barh(
-            np.nonzero(used)[1],
-            share[used],
-            left=left[used],
-            color=colour,
-            edgecolor="white",
-            linewidth=0.6,
-            hatch=hatch,
-            label=label,
-        )
-        for j, (total, samples) in enumerate(zip(share.sum(axis=0), used.sum(axis=0), strict=True)):
-            ax.annotate(
-                str(samples),
-                (total, j),
-                ha="left" if sign > 0 else "right",
-                va="center",
-                fontsize=9,
-                xytext=(3 * sign, 0),
-                textcoords="offset points",
-            )
-        ax.axvline(
-            sign * limit,
-            color=INK,
-            linestyle="--",
-            linewidth=1.2,
-            label="budget" if sign < 0 else None,
-        )
+    dashed: Look = {"color": INK, "linestyle": "--", "linewidth": 1.2}
+    _draw_shares(ax, moved, 1, color=BLUE, label="raised")
+    ax.axvline(limit, **dashed)
+    _draw_shares(ax, moved, -1, color=ORANGE, label="lowered", hatch="///")
+    ax.axvline(-limit, label="budget", **dashed)
     ax.axvline(0, color=INK, linewidth=0.8, linestyle="-")
     ax.set(xlabel="standard deviations, all samples together", xlim=(-1.2 * limit, 1.2 * limit))
     ax.grid(axis="y", visible=False)
     ax.invert_yaxis()
     legend_below(ax, 3, 0.17)
     return ax
+
+
+def _draw_shares(ax: Axes, moved: np.ndarray, sign: int, **look: Any) -> None:
+    """Bars of the changes of one sign, the largest first, with the number of samples at the end."""
+    share = np.where(sign * moved > 1e-6, moved, 0.0)
+    share = np.take_along_axis(share, np.argsort(-np.abs(share), axis=0), axis=0)
+    left = np.cumsum(share, axis=0) - share
+    used = share != 0
+    feature = np.nonzero(used)[1]
+    ax.barh(feature, share[used], left=left[used], edgecolor="white", linewidth=0.6, **look)
+    side = "left" if sign > 0 else "right"
+    for j, (total, samples) in enumerate(zip(share.sum(axis=0), used.sum(axis=0), strict=True)):
+        beside(ax, str(samples), (total, j), (3 * sign, 0), ha=side, va="center", fontsize=9)

@@ -6,18 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.plots import BLUE, INK, MARKERS, ORANGE, RED
+from ddmip_lib.pricing.columns import ColumnPool
 from ..examples.recovery import Visits
 from ..experiments.results import Results
 from ..experiments.rows import Row
 from .kit import (
     METHODS,
     HeatMap,
+    Look,
     draw_lines,
     draw_panels,
     each_cell,
@@ -46,46 +48,43 @@ def plot_plane(
     ... )
     1
     """
-    blocks = problem.blocks
-    net = problem.predictors[0].net
-    assert blocks is not None
-    w = blocks.base
+    assert problem.blocks is not None
+    w = problem.blocks.base
     every = np.concatenate([w, *(visits.pool.u for _, visits, _ in runs.values())])
     low = every.min(axis=0) - 0.3
     high = every.max(axis=0) + 0.3
-    across, along = np.meshgrid(*(np.linspace(*ends, 120) for ends in zip(low, high, strict=True)))
-    with torch.no_grad():
-        logit = net(torch.from_numpy(np.stack([across.ravel(), along.ravel()], axis=1)))[
-            :, 0
-        ].numpy()
-    logit = logit.reshape(across.shape)
     figure, panels = draw_panels(len(runs), 3.9, 6.6, sharex=True, sharey=True)
     for axes, (title, (path, visits, chosen)) in zip(panels, runs.items(), strict=True):
-        levels = axes.contour(across, along, logit, [-3, -2, -1, 1], colors="#bbbbbb", linewidths=1)
-        axes.clabel(levels, fontsize=8)
-        axes.contour(across, along, logit, [0], colors=INK, linewidths=2)
+        _draw_logit(axes, problem, low, high)
         for i, sample in enumerate(w):
             steps = np.array([sample, *(u[i] for u in path)])
             label = None if i else "path of $u$"
             axes.plot(*steps.T, "o-", color=BLUE, linewidth=0.8, markersize=2.5, label=label)
-        for o in chosen:
-            way = np.stack([w[visits.pool.at[o]], visits.pool.u[o]])
-            axes.plot(*way.T, "--", color=RED, linewidth=1.4)
-        axes.plot(*visits.pool.u.T, "^", color=ORANGE, markersize=5, label="pulled back")
-        axes.plot(
-            *visits.pool.u[chosen].T,
-            "*",
-            color=RED,
-            markersize=13,
-            markeredgecolor=INK,
-            label="chosen",
-        )
+        _draw_options(axes, w, visits.pool, chosen)
         axes.plot(*w.T, "s", color=INK, markersize=6, label="sample $w$")
         axes.set(title=title, xlabel="$u_1$", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
         axes.label_outer()
     panels[0].set_ylabel("$u_2$")
     legend_outside(figure, 4)
     return figure
+
+
+def _draw_logit(ax: Axes, problem: NeuralMIP, low: np.ndarray, high: np.ndarray) -> None:
+    xs, ys = np.linspace(low, high, 120).T
+    points = np.stack(np.meshgrid(xs, ys), axis=-1)
+    logit = problem.predictors[0].raw(points.reshape(-1, 2)).reshape(120, 120)
+    levels = ax.contour(xs, ys, logit, [-3, -2, -1, 1], colors="#bbbbbb", linewidths=1)
+    ax.clabel(levels, fontsize=8)
+    ax.contour(xs, ys, logit, [0], colors=INK, linewidths=2)
+
+
+def _draw_options(ax: Axes, w: np.ndarray, pool: ColumnPool, chosen: np.ndarray) -> None:
+    for option in chosen:
+        change = np.stack([w[pool.at[option]], pool.u[option]])
+        ax.plot(*change.T, "--", color=RED, linewidth=1.4)
+    ax.plot(*pool.u.T, "^", color=ORANGE, markersize=5, label="pulled back")
+    star: Look = {"color": RED, "markersize": 13, "markeredgecolor": INK}
+    ax.plot(*pool.u[chosen].T, "*", label="chosen", **star)
 
 
 def plot_origins(

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_book.experiments.suite.members import member
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound, sequential
@@ -22,6 +21,7 @@ from ddmip_lib.linearisation.sequential import (
 from ddmip_lib.methods.run import start_run
 from ddmip_lib.predictors import black_box, mlp
 from ddmip_lib.problems import water_potability
+from experiments.suite.members import build_model
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, lattice, relu_net, tiny
 
@@ -187,7 +187,7 @@ def test_a_descent_does_not_crawl_along_a_kink():
     """With the radius kept where steps fall short, one descent here took thousands of tiny
     steps.
     """
-    sites = member("sites").build()
+    sites = build_model("sites")
     patient = SequentialMIP(
         neighbourhoods=False, max_failed_starts=3, callback=lambda moment: moment.iteration > 1_000
     )

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from ddmip_book.experiments.suite.tiny import MOST, Tiny, tiny
 from ddmip_lib import solve
 from ddmip_lib.portfolio import choosing
+from experiments.suite.tiny import MOST, Tiny, tiny
 from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)

@@ -1,20 +1,11 @@
-"""The cost model of scaling out, and the command that measures it."""
+"""The cost model of scaling out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 
-from ddmip_book.experiments import scaling
 from ddmip_book.experiments.scaling import Cost, fitted
-from ddmip_lib import certify
-from ddmip_lib.predictors import mlp, save_npz
 
 
 def test_a_fit_finds_the_cost_that_made_the_seconds() -> None:
@@ -33,93 +24,3 @@ def test_no_number_of_workers_passes_the_ceiling() -> None:
     assert speed == pytest.approx([1.0, 1 / 0.19, 10.0], rel=1e-3)
     assert speed[-1] < 1 + cost.shared / cost.alone
     assert cost.seconds(1000, 8) == cost.seconds(1000, 1), "one shard is done by one worker"
-
-
-def test_the_command_stores_a_row_for_each_number_of_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert scaling.stored(tmp_path) == []
-    few = scaling.water
-    monkeypatch.setattr(scaling, "water", lambda n, *_, **of: few(6, 1, 4, **of))
-    scaling.main(["--processes", "1", "--n", "6", "--seconds", "3600", "--folder", str(tmp_path)])
-    (row,) = scaling.stored(tmp_path)
-    assert row["processes"] == 1
-    assert min(row["seconds_networks"], row["seconds_rest"], row["bytes"]) > 0
-    assert '"closed"' in capsys.readouterr().out
-    scaling.main(["--search", "--processes", "1", "--seconds", "36000", "--folder", str(tmp_path)])
-    (search,) = scaling.stored(tmp_path, scaling.SEARCHES)
-    assert search["closed"] == search["blocks"] == 6
-    assert scaling.stored(tmp_path) == [row]
-
-
-def test_a_certificate_of_a_stored_network_gets_its_share_of_processor_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    weights = tmp_path / "small.npz"
-    limits = list[tuple[float, int]]()
-    save_npz(mlp(1, 4, 9, seed=1), weights)
-    monkeypatch.setattr(
-        scaling,
-        "certify",
-        lambda *given, **named: (
-            limits.append((given[3], named["workers"])) or certify(*given, **named)
-        ),
-    )
-    command = [
-        "--search",
-        "--no-dask",
-        "--shared",
-        "--seconds",
-        "36000",
-        "--blocks",
-        "4",
-        "--n",
-        "4",
-        "--budget",
-        "0.5",
-    ]
-    scaling.main(
-        [*command, "--processes", "1", "2", "--weights", str(weights), "--folder", str(tmp_path)]
-    )
-    one, two = scaling.stored(tmp_path, scaling.SEARCHES)
-    assert [limits[1], limits[3]] == [(36000.0, 1), (18000.0, 2)], "the first of each is not timed"
-    assert one["network"] == "small"
-    assert (one["budget"], one["blocks"], one["dask"], two["dask"]) == (0.5, 4, False, False)
-    assert two["bound"] == pytest.approx(one["bound"], abs=4e-4), (
-        "each block closed to a tolerance of 1e-4"
-    )
-
-
-def test_certificates_apart_from_each_other_are_counted_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def in_threads(local: int) -> Iterator[Any]:
-        with (
-            LocalCluster(
-                local, threads_per_worker=1, processes=False, dashboard_address=None
-            ) as here,
-            Client(here) as client,
-        ):
-            yield client
-
-    weights = tmp_path / "small.npz"
-    save_npz(mlp(1, 4, 9, seed=1), weights)
-    monkeypatch.setattr(scaling, "cluster_client", in_threads)
-    command = [
-        "--apart",
-        "--seconds",
-        "36000",
-        "--blocks",
-        "4",
-        "--n",
-        "4",
-        "--budget",
-        "0.5",
-        "--weights",
-        str(weights),
-    ]
-    scaling.main([*command, "--processes", "1", "2", "--folder", str(tmp_path)])
-    one, two = scaling.stored(tmp_path, scaling.APART)
-    assert (one["closed"], two["closed"], two["processes"]) == (4, 4, 2)
-    assert two["nodes"] == 2 * one["nodes"]

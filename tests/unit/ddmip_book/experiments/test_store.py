@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from ddmip_book.experiments import Case, Row, runner
-from ddmip_book.experiments.__main__ import main
 from ddmip_book.experiments.results import load
 from ddmip_book.experiments.store import DamagedRows, Store
+from experiments.__main__ import main
 from tests.builders.rows import finished
 
 ORIGIN = {"commit": None, "uncommitted": False}
@@ -63,7 +63,7 @@ def test_commands_name_damaged_lines_and_status_goes_on(
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_run_sets_a_damaged_line_aside_and_does_its_run_again(
-    damage: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: bytes, tmp_path: Path
 ) -> None:
     cases = [row.case for row in ROWS]
     done: list[Case] = []
@@ -72,10 +72,9 @@ def test_a_run_sets_a_damaged_line_aside_and_does_its_run_again(
         done.append(case)
         return next(row for row in ROWS if row.key == case.key)
 
-    monkeypatch.setattr(runner, "run_case", again)
     store = write(tmp_path, line(ROWS[0]), damage, line(ROWS[2]))
     with pytest.warns(UserWarning, match=r"e1\.jsonl, line 2 is no row"):
-        found = runner.run_cases(cases, tmp_path, workers=0, progress=False)
+        found = runner.run_cases(cases, tmp_path, again)
     assert done == [cases[1]]
     assert {row.key for row in found} == {case.key for case in cases}
     assert store.rows() == [ROWS[0], ROWS[2], ROWS[1]]

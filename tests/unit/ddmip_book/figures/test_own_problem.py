@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddmip_book.experiments import Row, load
-from ddmip_book.experiments.suite.analysis import chart
+from ddmip_book.experiments.suite import chart
 from ddmip_book.figures import own_problem as figures
 from tests.builders.rows import finished
 

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 
 from ddmip_book.experiments import METHODS
-from ddmip_book.experiments.code_hash import Sources, canonical, method_hash
 from ddmip_book.experiments.execute import BUILDERS
+from experiments.code_hash import Sources, canonical, method_hash
 from tests.builders.places import ROOT
 
-FOLDERS = {"ddmip_lib": ROOT / "ddmip_lib", "ddmip_book": ROOT / "book" / "ddmip_book"}
+FOLDERS = {
+    "ddmip_lib": ROOT / "ddmip_lib",
+    "ddmip_book": ROOT / "book" / "ddmip_book",
+    "experiments": ROOT / "experiments",
+}
 HERE = Sources(FOLDERS)
 WORDS = (
     "figures",
@@ -35,7 +39,7 @@ WORDS = (
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The source files of both packages, to be changed."""
+    """The source files of all packages, to be changed."""
     for name, folder in FOLDERS.items():
         shutil.copytree(
             folder, tmp_path / name, ignore=shutil.ignore_patterns("stored", "__pycache__")
@@ -182,7 +186,7 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(
             {"dd-no-multipliers"},
         ),
         (
-            "ddmip_book/experiments/certified.py",
+            "experiments/certified.py",
             "FINDING = 60.0",
             "FINDING = 61.0",
             {"certificate"},
@@ -224,7 +228,7 @@ def test_another_problem_is_other_code() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_reaches_figures_or_bookkeeping(method: str, problem: str) -> None:
     reached = HERE.closure(method, problem)
-    own = {"water": "ddmip_lib.problems.water", "suite": "ddmip_book.experiments.suite.members"}
+    own = {"water": "ddmip_lib.problems.water", "suite": "experiments.suite.members"}
     assert own.get(problem.partition("_")[0], "ddmip_lib.problems.trees") in reached
     assert [name for name in reached if set(name.split(".")) & set(WORDS)] == []
 
@@ -285,7 +289,7 @@ def test_a_name_leads_through_its_package_to_its_module(tmp_path: Path) -> None:
         "ddmip_lib.table.entry",
     }  # the package runs `entry` whenever it is imported
     assert sources.closure("a", "p") == {"ddmip_lib.one", "ddmip_lib.helper"} | registered
-    with pytest.raises(ValueError, match="no method 'b'"):
+    with pytest.raises(ValueError, match="has a method 'b'"):
         sources.closure("b", "p")
 
 

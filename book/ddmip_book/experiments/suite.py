@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..case import SENSES
-from ..results import time_to
-from ..rows import Row
+from .case import SENSES
+from .results import time_to
+from .rows import Row
 
 REFUSED = "refused"
 """The status of a run that its method declined; the row's `why` holds its words."""
@@ -119,7 +119,7 @@ def distance(row: Row, best: Best) -> float:
     1).
 
     >>> from dataclasses import replace
-    >>> from ..case import Case
+    >>> from .case import Case
     >>> case = Case("e7", "suite", "blend", 8, 42, "solve", 20.0, sense="minimise")
     >>> row = Row(key=case.key, **case.setting(), status="time_limit", objective=2.2)
     >>> (

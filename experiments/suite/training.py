@@ -1,4 +1,4 @@
-"""The networks of `trades`: ``python -m ddmip_book.experiments.suite.training FOLDER`` fits and
+"""The networks of `trades`: ``python -m experiments.suite.training FOLDER`` fits and
 stores them again.
 
 Data come from functions with noise-free, curved and interacting terms; inputs are standardised for

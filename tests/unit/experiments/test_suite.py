@@ -11,21 +11,22 @@ import numpy as np
 import pytest
 
 from ddmip_book.experiments import Case, Row, grid, load
+from ddmip_book.experiments import suite as analysis
 from ddmip_book.experiments.case import SUITE as PROBLEM
-from ddmip_book.experiments.execute import run_case
 from ddmip_book.experiments.grids import E7_FIXED, E7_RANDOM, E7_WALKS
-from ddmip_book.experiments.suite import analysis
-from ddmip_book.experiments.suite.families import box, knapsack
-from ddmip_book.experiments.suite.looks import features, forward, own_check
-from ddmip_book.experiments.suite.members import SUITE
-from ddmip_book.experiments.suite.regions import Regions
-from ddmip_book.experiments.suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
+from ddmip_book.experiments.grids import MODELS as TABLE
 from ddmip_book.experiments.verify import verify_row
 from ddmip_book.figures import e7 as figures
 from ddmip_lib import BigM
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.problems import hand_sized
+from experiments.suite.families import box, knapsack
+from experiments.suite.looks import features, forward, own_check
+from experiments.suite.members import MODELS
+from experiments.suite.regions import Regions
+from experiments.suite.rivals import GradientWalk, RandomPoints, RelaxAndWalk
+from experiments.worker import run_case
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.rows import finished
 
@@ -34,20 +35,20 @@ from tests.builders.rows import finished
 
 def test_there_are_enough_models_and_every_method_meets_each() -> None:
     cases = grid("e7")
-    assert len(SUITE) >= 24
+    assert list(MODELS) == list(TABLE)
     for method in (*E7_RANDOM, *E7_FIXED):
         own = [case for case in cases if case.method == method]
-        assert {case.network for case in own} == set(SUITE)
-        assert len(own) == len(SUITE) * (3 if method in E7_RANDOM else 1)
-    boxes = {name for name, model in SUITE.items() if model.box}
+        assert {case.network for case in own} == set(MODELS)
+        assert len(own) == len(MODELS) * (3 if method in E7_RANDOM else 1)
+    boxes = {name for name, model in TABLE.items() if model.box}
     assert {case.network for case in cases if case.method in E7_WALKS} == boxes
     assert {case.time_limit for case in cases} == {20.0}
 
 
-@pytest.mark.parametrize("name", SUITE)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_what_the_table_says_and_its_networks_react(name: str) -> None:
-    model = SUITE[name]
-    problem = model.build()
+    model = TABLE[name]
+    problem = MODELS[name]()
     found = features(problem)
     assert found["inputs"] == model.size
     assert model.sense == problem.model.getObjectiveSense().replace("ize", "ise")
@@ -71,7 +72,7 @@ def test_a_model_is_what_the_table_says_and_its_networks_react(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["blend", "city", "approvals", "units", "sequence"])
 def test_points_pass_both_checks_and_changed_ones_fail(name: str) -> None:
-    problem = SUITE[name].build()
+    problem = MODELS[name]()
     solution = RandomPoints(most=40).solve(problem, time_limit=LONG)
     assert solution.values is not None
     own = own_check(problem, solution.values)
@@ -164,14 +165,14 @@ def rows() -> list[Row]:
             for method, objective in (("solve", value), ("dd", None if name == "box" else far)):
                 status = "optimal" if method == "solve" and name == "box" else "time_limit"
                 times = [] if objective is None else [[1.0 + seed / 1000, objective]]
-                looks = {"features": features(SUITE[name].build())}
+                looks = {"features": features(MODELS[name]())}
                 found.append(
                     finished(
                         "e7",
                         method,
                         PROBLEM,
                         name,
-                        SUITE[name].size,
+                        TABLE[name].size,
                         seed,
                         20.0,
                         objective=objective,
@@ -208,7 +209,7 @@ def test_an_exact_model_stands_beside_solve() -> None:
     near = {"objective": 8.0, "status": "claimed_optimal"}
     without = {"status": analysis.REFUSED, "why": "curved"}
     peer = [
-        finished("e7", "gurobi-ml", PROBLEM, name, SUITE[name].size, 42, 20.0, **said)
+        finished("e7", "gurobi-ml", PROBLEM, name, TABLE[name].size, 42, 20.0, **said)
         for name, said in (("knapsack", near), ("box", without))
     ]
     far = rows()

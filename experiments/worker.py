@@ -8,15 +8,23 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from .case import Case
+import torch
+
+from ddmip_book.experiments import execute
+from ddmip_book.experiments.case import SUITE, Case
+from ddmip_book.experiments.methods import METHODS
+from ddmip_book.experiments.networks import data_sets, networks_of
+from ddmip_book.experiments.rows import Row, provenance
+from ddmip_book.experiments.suite import REFUSED
+from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from .code_hash import method_hash
-from .methods import METHODS
-from .networks import data_sets
-from .rows import Row, provenance
+from .suite.looks import features
 
 LINUX_PARENT_DEATH_SIGNAL = 1
 GRACE = 60.0
@@ -33,6 +41,42 @@ class CaseFailed(RuntimeError):
     """A case raised an error; the message holds the child's traceback."""
 
 
+def run_case(
+    case: Case,
+    weights: Path | None = None,
+    workers: int = 1,
+    ready: Callable[[], Any] = lambda: None,
+) -> Row:
+    """The row of a case, with the hash of the code that made it.
+
+    Not every method takes every model of the suite: there, a refusal is a row too.
+    """
+    try:
+        row = execute.run_case(case, weights, workers, ready)
+    except (ProblemError, UnsupportedNetworkError) as refusal:
+        if case.problem != SUITE:
+            raise
+        row = _row_without_result(case, workers, REFUSED, str(refusal))
+    if case.problem == SUITE:
+        problem = execute.build(case, networks_of(case))
+        details = row.details | {"features": features(problem)}
+        untreated = execute.untreated_objective(problem)
+        row = replace(row, untreated=untreated, details=details, trace={})
+    return _with_code(row)
+
+
+def _with_code(row: Row) -> Row:
+    """The row with the hash of its method's code."""
+    code = method_hash(row.method, row.problem)
+    return replace(row, provenance=row.provenance | {"code": code})
+
+
+def _row_without_result(case: Case, workers: int, status: str, reason: str) -> Row:
+    data = [each.provenance for each in data_sets(case).values()]
+    origin = provenance(data, case.device, workers)
+    return Row(key=case.key, **case.setting(), status=status, why=reason, provenance=origin)
+
+
 def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
     """The child: receive a case, send ("ready",), send ("row", row) or ("error", text), until the
     pipe closes.
@@ -42,10 +86,6 @@ def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
     ):  # a killed parent takes its children along, even while they are inside SCIP
         ctypes.CDLL(None).prctl(LINUX_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    import torch
-
-    from .execute import run_case
-
     threads = torch.get_num_threads()
     while True:
         try:
@@ -148,17 +188,9 @@ class Worker:
 
     def _ended(self, case: Case, status: str, why: str, peak: float, began: float) -> Row:
         self.close()
-        data = [each.provenance for each in data_sets(case).values()]
-        return Row(
-            key=case.key,
-            **case.setting(),
-            status=status,
-            why=why,
-            seconds=time.perf_counter() - began,
-            peak_memory=round(peak, 1),
-            provenance=provenance(
-                data, case.device, self.workers, method_hash(case.method, case.problem)
-            ),
+        row = _row_without_result(case, self.workers, status, why)
+        return _with_code(
+            replace(row, seconds=time.perf_counter() - began, peak_memory=round(peak, 1))
         )
 
     def close(self, gently: bool = False) -> None:

@@ -1,8 +1,8 @@
 """Which code made a row: a hash of the modules that a method reaches by imports, blind to wording,
 layout and place.
 
-It starts at the method's entry in `METHODS` and the problem's entry in `BUILDERS`, takes in what
-these name, and follows imports inside the two packages, without running anything. A name that a
+It starts at the entries of method and problem in the tables `METHODS` and `PROBLEMS`, takes in what
+these name, and follows imports inside the packages, without running anything. A name that a
 package re-exports leads to the module that defines it, not to the whole package; a name that only
 annotations use leads nowhere. Of each module the parsed statements count, as a set: comments,
 docstrings, annotations, imports, the order of statements and the file in which they stand do not.
@@ -20,11 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ENTRIES = (
-    ("ddmip_book.experiments.methods", "METHODS"),
-    ("ddmip_book.experiments.execute", "BUILDERS"),
-)
-"""Module and table of the methods, and of the problems."""
+METHODS = {"ddmip_book.experiments.methods": "METHODS", "experiments.methods": "MORE_METHODS"}
+"""Tables of methods, by module."""
+PROBLEMS = {"ddmip_book.experiments.execute": "BUILDERS", "experiments.suite": "MORE_BUILDERS"}
+"""Tables of problems, by module."""
 SILENT = frozenset(
     {"annotation", "returns", "type_comment", "type_params", "ctx", "kind", "simple"}
 )
@@ -56,9 +55,9 @@ def method_hash(method: str, problem: str) -> str | None:
 @cache
 def _installed() -> Sources:
     folders = {}
-    for name in ("ddmip_lib", "ddmip_book"):
+    for name in ("ddmip_lib", "ddmip_book", "experiments"):
         spec = find_spec(name)
-        assert spec is not None  # this module is in one of them, and imports the other
+        assert spec is not None
         folders[name] = Path(next(iter(spec.submodule_search_locations or [])))
     return Sources(folders)
 
@@ -87,25 +86,32 @@ class Sources:
         """The names of the modules whose every statement counts."""
         found = self._reached(method, problem)
         if found is None:
-            raise ValueError(
-                f"there is no method {method!r} in METHODS, or no problem {problem!r} in BUILDERS."
-            )
+            raise ValueError(f"no table has a method {method!r}, or none a problem {problem!r}.")
         return found[0]
 
     def _reached(self, method: str, problem: str) -> tuple[set[str], list[ast.AST]] | None:
         """The modules, and the statements of the two tables' own modules that the entries use."""
         modules: set[str] = set()
         nodes: list[ast.AST] = []
-        for (name, table), key in zip(ENTRIES, (method, problem), strict=True):
-            module = self._module(name)
-            entry = module.entry(table, key)
-            if entry is None:
+        for tables, key in ((METHODS, method), (PROBLEMS, problem)):
+            found = self._entry(tables, key)
+            if found is None:
                 return None
+            module, entry = found
             own = list(module.used_from(entry))
             nodes += own
             for used in {used for node in own for used in names_in(node)} & set(module.imports):
                 self._follow(module.imports[used], modules)
         return modules, nodes
+
+    def _entry(self, tables: Mapping[str, str], key: str) -> tuple[Module, ast.AST] | None:
+        """The value of `key` in one of the tables, and the module of that table."""
+        for name, table in tables.items():
+            module = self._find(name)
+            entry = module and module.entry(table, key)
+            if module and entry:
+                return module, entry
+        return None
 
     def _follow(self, target: Target, found: set[str]) -> None:
         """Add the modules that a name leads to, and all that they import and use."""

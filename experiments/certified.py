@@ -1,19 +1,15 @@
 """Price coordination and its certificate as one method."""
 
 import time
-from collections import Counter
 from dataclasses import replace
-from typing import Any
 
-from ddmip_lib.certificates import Certificate, certify
+from ddmip_lib.certificates import certify
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.pricing.coordination import PriceCoordination
 
 FINDING = 60.0
 """Seconds that price coordination gets at most; the certificate has the rest."""
-HISTORY = 60
-"""At most so many improvements of the bound are kept."""
 
 
 class Certified:
@@ -39,18 +35,3 @@ class Certified:
             problem, found, time_limit=left, device=self.device, seed=seed, progress=progress
         )
         return replace(certified, method=self.method, seconds=time.perf_counter() - began)
-
-
-def summary(certificate: Certificate) -> dict[str, Any]:
-    """What a row keeps of a certificate."""
-    step = max(1, len(certificate.history) // HISTORY)
-    kept = [*certificate.history[:-1:step], certificate.history[-1]]
-    return {
-        "bound": certificate.bound,
-        "blocks": len(certificate.closed),
-        "closed": int(certificate.closed.sum()),
-        "methods": dict(sorted(Counter(certificate.method).items())),
-        "nodes": certificate.nodes,
-        "seconds": round(certificate.seconds, 3),
-        "history": [[round(seconds, 2), round(bound, 4)] for seconds, bound in kept],
-    }

@@ -1,4 +1,4 @@
-"""``python -m ddmip_book.experiments run|status|table|verify|prove|add``."""
+"""``python -m experiments run|status|table|verify|prove|add``."""
 
 import argparse
 import os
@@ -6,20 +6,21 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from .cluster import cluster_client
+from ddmip_book.experiments.cluster import cluster_client
+from ddmip_book.experiments.grids import EXPERIMENTS, PROFILES, grid
+from ddmip_book.experiments.results import Results
+from ddmip_book.experiments.rows import Row
+from ddmip_book.experiments.runner import missing
+from ddmip_book.experiments.store import Store, results_folder
+from ddmip_book.experiments.verify import verify_rows
 from .equivalence import account, read_known
-from .grids import EXPERIMENTS, PROFILES, grid
 from .proofs import prove_rows
-from .results import Results
-from .rows import Row
-from .runner import expected_seconds, missing, run
-from .store import Store, results_folder
-from .verify import verify_rows
+from .runner import expected_seconds, run
 from .worker import CaseFailed
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m ddmip_book.experiments", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser(
         "run", help="run what is missing of an experiment, and resume where it was stopped"

@@ -12,7 +12,7 @@ import torch
 from pyscipopt import Model, quicksum
 from torch import Tensor, nn
 
-STORED = Path(__file__).resolve().parents[2] / "stored" / "networks"
+STORED = Path(__file__).resolve().parents[2] / "data" / "networks"
 """Where ``suite_NAME.npz`` lie: weights (``w:...``) and the data that a model is written with."""
 
 

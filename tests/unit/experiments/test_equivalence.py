@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ddmip_book.experiments import EXPERIMENTS, Case, Row, load
-from ddmip_book.experiments.code_hash import method_hash
-from ddmip_book.experiments.equivalence import account, is_todays, kind_of, made_by, read_known
 from ddmip_book.experiments.store import results_folder
+from experiments.code_hash import method_hash
+from experiments.equivalence import account, is_todays, kind_of, made_by, read_known
 
 CASE = Case("e3", "water", "2x16", 20, 42, "ssg")
 NOW = method_hash("ssg", "water")

@@ -28,19 +28,20 @@ from ddmip_book.experiments import (
     Results,
     Row,
     grid,
-    run_cases,
     same_objective_ratio,
 )
-from ddmip_book.experiments.__main__ import main
-from ddmip_book.experiments.code_hash import method_hash
 from ddmip_book.experiments.grids import EXPERIMENTS, PROFILES
 from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.rows import decode, encode
-from ddmip_book.experiments.runner import expected_seconds, missing
+from ddmip_book.experiments.runner import missing
+from ddmip_book.experiments.runner import run_cases as run_here
 from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.verify import NotVerifiable, verify_row
-from ddmip_book.experiments.worker import CaseFailed, Worker
 from ddmip_lib.data import source
+from experiments.__main__ import main
+from experiments.code_hash import method_hash
+from experiments.runner import expected_seconds, run_cases
+from experiments.worker import CaseFailed, Worker, run_case
 from tests.builders.clocks import LONG
 from tests.builders.places import ROOT
 
@@ -52,7 +53,7 @@ EXACT = Case("tiny", "water", "2x16", 2, 42, "bigm", 20.0)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with rows of an undisturbed run."""
     place = tmp_path_factory.mktemp("results")
-    run_cases([*TINY, EXACT], place, workers=0, progress=False)
+    run_here([*TINY, EXACT], place, run_case)
     return place
 
 
@@ -162,7 +163,7 @@ def test_two_writers_are_refused(tmp_path: Path) -> None:
 
 def test_finished_cases_are_not_run_again(folder: Path) -> None:
     before = (folder / "tiny.jsonl").read_bytes()
-    assert len(run_cases(TINY, folder, workers=0, progress=False)) == len(TINY)
+    assert len(run_cases(TINY, folder, progress=False)) == len(TINY)
     assert (folder / "tiny.jsonl").read_bytes() == before
     assert missing([*TINY, replace(TINY[0], size=9)], Store("tiny", folder).rows()) == [
         replace(TINY[0], size=9)
@@ -172,7 +173,8 @@ def test_finished_cases_are_not_run_again(folder: Path) -> None:
 SWEEP = """
     import sys
     sys.path.insert(0, {root!r})
-    from ddmip_book.experiments import Case, run_cases
+    from ddmip_book.experiments import Case
+    from experiments import run_cases
     if __name__ == "__main__":
         cases = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in {sizes}]
         run_cases(cases, {folder!r}, workers=1, progress=False)
@@ -197,7 +199,7 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> No
     _, alive = psutil.wait_procs(children, timeout=LONG)
     assert alive == [], "a killed sweep leaves no process behind"
     assert wanted <= len(store.rows()) < len(TINY)
-    run_cases(TINY, tmp_path, workers=0, progress=False)
+    run_here(TINY, tmp_path)
     kept = (
         "key",
         "status",

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ddmip_book.experiments.rows import Row
 from .code_hash import method_hash
-from .rows import Row
 
 FILE = "code.json"
 Known = Mapping[str, Mapping[str, Mapping[str, Any]]]

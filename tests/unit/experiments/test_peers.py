@@ -9,13 +9,13 @@ import pyscipopt
 import pytest
 import torch
 
-from ddmip_book.experiments.peers import GurobiML, OmltHighs
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
+from experiments.peers import GurobiML, OmltHighs
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import build, relu_net, tiny
 from tests.builders.networks import linear

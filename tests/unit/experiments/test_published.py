@@ -11,10 +11,12 @@ import pytest
 
 from ddmip_book.experiments import Row, load
 from ddmip_book.experiments.case import SUITE
+from ddmip_book.experiments.execute import BUILDERS
 from ddmip_book.experiments.grids import EXPERIMENTS
-from ddmip_book.experiments.suite.analysis import REFUSED, beaten
+from ddmip_book.experiments.suite import REFUSED, beaten
 from ddmip_book.experiments.verify import beaten_bounds, verify_row
 from ddmip_lib.data import source
+from experiments import MORE_BUILDERS
 from tests.builders.places import ROOT
 
 
@@ -59,6 +61,7 @@ def test_a_sample_of_the_published_rows_holds_when_recomputed(experiment: str) -
     rows = load(experiment)
     sample = [row for row in rows if row.weights.get("files") and hash_of(row) % 25 == 0]
     weights = Path("data/results/networks")
+    assert set(MORE_BUILDERS) <= set(BUILDERS)
     assert [problem for row in sample if (problem := verify_row(row, weights))] == []
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ddmip_book.experiments.ablation import RandomOptions
 from ddmip_book.experiments.methods import METHODS, solver_of
-from ddmip_book.experiments.started import Started
 from ddmip_lib import BigM, NeuralMIP, PriceCoordination
 from ddmip_lib.model.predictor import MARGIN
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
+from experiments.ablation import RandomOptions
+from experiments.started import Started
 from tests.builders.clocks import LONG
 
 

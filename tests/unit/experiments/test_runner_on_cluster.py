@@ -17,11 +17,14 @@ from typing import Any
 import psutil
 import pytest
 
-from ddmip_book.experiments import Case, cluster, run_cases
-from ddmip_book.experiments.__main__ import main
+from ddmip_book.experiments import Case
+from ddmip_book.experiments import cluster as clients
+from ddmip_book.experiments import run_cases as run_here
 from ddmip_book.experiments.cluster import ALLOCATOR, cluster_client
 from ddmip_book.experiments.store import Store
-from ddmip_book.experiments.worker import CaseFailed
+from experiments import cluster, run_cases
+from experiments.__main__ import main
+from experiments.worker import CaseFailed
 from tests.builders.clocks import LONG
 
 distributed = pytest.importorskip("distributed")
@@ -32,7 +35,7 @@ CASES = [Case("tiny", "water", "2x16", n, 42, "dd-paper", 600.0) for n in (2, 3,
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with rows of an undisturbed run without a cluster, and its networks."""
     place = tmp_path_factory.mktemp("results")
-    run_cases(CASES, place, workers=0, progress=False)
+    run_here(CASES, place)
     return place
 
 
@@ -129,7 +132,7 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"tcp://127.0.0.1:{port}"
-    monkeypatch.setattr(cluster, "WAIT", "3s")
+    monkeypatch.setattr(clients, "WAIT", "3s")
     here_alone = ("--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
     scheduler = started("dask_scheduler", "--port", str(port), *here_alone)
     worker = started(
@@ -155,14 +158,14 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
             process.kill()
             process.wait()
     assert 1 <= len(answers(tmp_path)) < len(CASES)
-    run_cases(CASES, tmp_path, workers=0, progress=False)
+    run_here(CASES, tmp_path)
     assert answers(tmp_path) == answers(here)
 
 
 def test_addresses_and_files_that_lead_nowhere_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cluster, "WAIT", "1s")
+    monkeypatch.setattr(clients, "WAIT", "1s")
     command = ["run", "e1", "--folder", str(tmp_path), "--scheduler"]
     assert main([*command, "tcp://127.0.0.1:9"]) == 1
     assert "dask scheduler --dashboard-address 127.0.0.1:" in capsys.readouterr().err
@@ -172,6 +175,6 @@ def test_addresses_and_files_that_lead_nowhere_are_refused(
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(cluster, "import_module", missing)
+    monkeypatch.setattr(clients, "import_module", missing)
     assert main(["run", "e1", "--folder", str(tmp_path), "--dask", "local"]) == 1
     assert "ddmip-lib[cluster]" in capsys.readouterr().err

@@ -1,3 +1,0 @@
-"""The suite: models of different shape on which every method is tried, rivals, and what
-came of it.
-"""
