@@ -16,7 +16,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -140,8 +140,7 @@ def whole(n: int, processes: int, depth: int, width: int, seconds: float) -> dic
     }
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Measure and append rows."""
+def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m experiments.scaling", description=__doc__)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4, 8, 16])
     parser.add_argument("--n", type=int, default=16_000, help="blocks of a round")
@@ -152,18 +151,14 @@ def main(argv: list[str] | None = None) -> None:
         "--budget", type=float, default=2.0, help="of the blocks together, for each feature"
     )
     parser.add_argument(
-        "--weights",
-        type=Path,
-        default=None,
-        metavar="NPZ",
-        help="of such a network, instead of training",
+        "--weights", type=Path, metavar="NPZ", help="of such a network, instead of training"
     )
     parser.add_argument(
-        "--whole", type=int, default=0, metavar="N", help="whole runs with N blocks instead"
+        "--whole", type=int, default=0, metavar="N", help="complete runs with N blocks instead"
     )
     parser.add_argument("--search", action="store_true", help="certificates alone instead")
     parser.add_argument(
-        "--seconds", type=float, default=120.0, help="of each certificate, or of each whole run"
+        "--seconds", type=float, default=120.0, help="of each certificate, or of each complete run"
     )
     parser.add_argument(
         "--shared",
@@ -171,47 +166,54 @@ def main(argv: list[str] | None = None) -> None:
         help="a certificate by P processes gets a P-th of its seconds",
     )
     parser.add_argument(
-        "--apart", action="store_true", help="a whole certificate by each of the processes instead"
+        "--apart",
+        action="store_true",
+        help="a complete certificate by each of the processes instead",
     )
     parser.add_argument(
         "--no-dask", action="store_true", help="with --search: processes that certify starts itself"
     )
     parser.add_argument("--folder", type=Path, default=None, help="instead of data/results")
-    options = parser.parse_args(argv)
+    return parser
+
+
+def complete_runs(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """File and row of each number of processes."""
+    network = (options.depth, options.width)
+    for count in options.processes:
+        yield LARGE, whole(options.whole, count, *network, options.seconds)
+
+
+def timed_parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """File and row of each number of processes."""
+    of: dict[str, Any] = {
+        name: getattr(options, name) for name in ("depth", "width", "budget", "weights")
+    }
+    few = water(options.blocks, **of)
+    prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
+    many = None if options.apart or options.search else water(options.n, **of)
+    name = options.weights.stem if options.weights else f"{options.depth}x{options.width}"
+    for count in options.processes:
+        seconds = options.seconds / (count if options.shared else 1)
+        if options.apart:
+            file = APART
+            row = apart(count, {"n": options.blocks, **of}, prices, seconds)
+        elif many is None:
+            file = SEARCHES
+            row = searched(count, few, prices, seconds, not options.no_dask)
+        else:
+            file = FILE
+            row = measured(count, many, few, prices, seconds)
+        yield file, {"network": name, "budget": options.budget, **row}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure and append rows."""
+    options = _arguments().parse_args(argv)
     folder = options.folder or results_folder(writing=True)
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    network = options.depth, options.width
-    if not options.whole:
-        of = {"budget": options.budget, "weights": options.weights}
-        many, few = (water(n, *network, **of) for n in (options.n, options.blocks))
-        prices = PriceCoordination().solve(few, 20.0, seed=42).details["prices"]
-    for count in options.processes:
-        row = {"network": options.weights.stem if options.weights else f"{network[0]}x{network[1]}"}
-        row |= {} if options.whole else {"budget": options.budget}
-        seconds = options.seconds / (count if options.shared else 1)
-        file = (
-            LARGE
-            if options.whole
-            else APART
-            if options.apart
-            else SEARCHES
-            if options.search
-            else FILE
-        )
-        if options.whole:
-            row |= whole(options.whole, count, *network, options.seconds)
-        elif options.apart:
-            row |= apart(
-                count,
-                {"n": options.blocks, "depth": network[0], "width": network[1], **of},
-                prices,
-                seconds,
-            )
-        elif options.search:
-            row |= searched(count, few, prices, seconds, not options.no_dask)
-        else:
-            row |= measured(count, many, few, prices, seconds)
+    for file, row in complete_runs(options) if options.whole else timed_parts(options):
         with (folder / file).open("a") as rows:
             rows.write(json.dumps(row) + "\n")
         print(json.dumps(row), flush=True)

@@ -1,5 +1,6 @@
 """Rivals: random feasible points, relax-and-walk, and the gradient walk."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from ddmip_lib.methods.run import Run, start_run
 from ddmip_lib.model.incumbent import Incumbent, PointCallback
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
+from ddmip_lib.programs.scip import MILP
 from .regions import Pattern, Regions, key
 
 BEYOND = 1e-5
@@ -56,41 +58,52 @@ class RandomPoints:
         s = run.instance.milp
         if s.others:
             raise ProblemError(f"{self.method} takes linear rows only, not {s.others[0].kind}.")
-        at = run.instance.free_inputs
-        unit = (s.upper - s.lower)[at]
-        n = s.n_variables
-        k = len(at)
-        pick = sp.csr_matrix((1.0 / unit, (np.arange(k), at)), shape=(k, n))
-        off = sp.identity(k)
-        rows = sp.vstack(
-            [
-                sp.hstack([s.rows, sp.csr_matrix((s.n_rows, k))]),
-                sp.hstack([pick, -off]),
-                sp.hstack([pick, off]),
-            ]
-        ).tocsr()
-        cost = np.concatenate([np.zeros(n), np.ones(k)])
-        bounds = Bounds(
-            np.concatenate([s.lower, np.zeros(k)]), np.concatenate([s.upper, np.full(k, np.inf)])
-        )
-        whole = np.concatenate([s.integer, np.zeros(k)])
+        nearest = _NearestPoint(s, run.instance.free_inputs)
         points = 0
         while run.seconds_left > 0 and (self.most is None or points < self.most):
             points += 1
-            target = s.lower[at] / unit + rng.random(k)
-            low = np.concatenate([s.row_lower, np.full(k, -np.inf), target])
-            high = np.concatenate([s.row_upper, target, np.full(k, np.inf)])
-            options = {"time_limit": max(0.1, run.seconds_left), "mip_rel_gap": 0.1}
-            found = milp(
-                cost,
-                integrality=whole,
-                bounds=bounds,
-                constraints=LinearConstraint(rows, low, high),
-                options=options,
-            )
-            if found.x is not None:
-                incumbent.consider_inputs(found.x[:n], min(10.0, max(run.seconds_left, 0.1)))
+            values = nearest(rng.random(len(nearest.inputs)), max(0.1, run.seconds_left))
+            if values is not None:
+                incumbent.consider_inputs(values, min(10.0, max(run.seconds_left, 0.1)))
         return _solution(self.method, run, incumbent, points)
+
+
+class _NearestPoint:
+    """The point of the linear constraints nearest to a target, by a MIP with distances as
+    variables.
+    """
+
+    def __init__(self, milp: MILP, inputs: np.ndarray) -> None:
+        self.milp = milp
+        self.inputs = inputs
+        self.unit = (milp.upper - milp.lower)[inputs]
+        n = milp.n_variables
+        k = len(inputs)
+        pick = sp.csr_matrix((1.0 / self.unit, (np.arange(k), inputs)), shape=(k, n))
+        off = sp.identity(k)
+        empty = sp.csr_matrix((milp.n_rows, k))
+        self.rows = sp.bmat([[milp.rows, empty], [pick, -off], [pick, off]]).tocsr()
+        self.cost = np.concatenate([np.zeros(n), np.ones(k)])
+        self.bounds = Bounds(
+            np.concatenate([milp.lower, np.zeros(k)]),
+            np.concatenate([milp.upper, np.full(k, np.inf)]),
+        )
+        self.integer = np.concatenate([milp.integer, np.zeros(k)])
+
+    def __call__(self, share: np.ndarray, seconds: float) -> np.ndarray | None:
+        """The nearest point to the one at these shares of the inputs' ranges."""
+        target = self.milp.lower[self.inputs] / self.unit + share
+        free = np.full(len(target), np.inf)
+        low = np.concatenate([self.milp.row_lower, -free, target])
+        high = np.concatenate([self.milp.row_upper, target, free])
+        found = milp(
+            self.cost,
+            integrality=self.integer,
+            bounds=self.bounds,
+            constraints=LinearConstraint(self.rows, low, high),
+            options={"time_limit": seconds, "mip_rel_gap": 0.1},
+        )
+        return None if found.x is None else found.x[: self.milp.n_variables]
 
 
 class _Walk:
@@ -194,75 +207,85 @@ class RelaxAndWalk:
             before = value
             x = walk.clip(corner + BEYOND / length * step)
 
-    def _starts(self, walk: _Walk):  # type: ignore[no-untyped-def]
+    def _starts(self, walk: _Walk) -> Iterator[np.ndarray]:
         """Points of the relaxation while its units are fixed one after the other."""
-        regions = walk.regions
-        ranges = walk.regions.ranges()
-        sizes = [len(bias) for bias in regions.biases[:-1]]
-        model = _relaxation(regions, ranges)
+        sizes = [len(bias) for bias in walk.regions.biases[:-1]]
+        relaxation = _Relaxation(walk.regions)
         fixed: dict[int, float] = {}
         order = np.concatenate(
             [walk.rng.permutation(size) + sum(sizes[:k]) for k, size in enumerate(sizes)]
         )
-        found = model(fixed)
+        found = relaxation.solve(fixed)
         for unit in order:
             if found is None:
                 return
             x, z = found
             yield x
             on = float(walk.rng.random() < np.clip(z[unit], 0.05, 0.95))
-            found = model({**fixed, int(unit): on})
+            found = relaxation.solve({**fixed, int(unit): on})
             if found is None:
                 on = 1.0 - on
-                found = model({**fixed, int(unit): on})
+                found = relaxation.solve({**fixed, int(unit): on})
             fixed[int(unit)] = on
 
 
-def _relaxation(regions: Regions, ranges: list[tuple[np.ndarray, np.ndarray]]):  # type: ignore[no-untyped-def]
-    """The LP of the Big-M model as a function of units that are fixed: inputs and relaxed binaries,
-    or None.
+class _Relaxation:
+    """The LP of the Big-M model; its variables are inputs, outputs of hidden units, and their
+    binaries.
     """
-    n, low, high = len(regions.lower), *(np.concatenate(end) for end in zip(*ranges, strict=True))
-    m = len(low)  # variables: inputs, what leaves the hidden units, their binaries
-    rows = []
-    sides = []
-    first = 0
-    before = slice(0, n)
-    for weight, bias in zip(regions.weights[:-1], regions.biases[:-1], strict=True):
-        for i, (w, b) in enumerate(zip(weight, bias, strict=True)):
-            unit = first + i
-            at, up, down = (np.zeros(n + 2 * m) for _ in range(3))
-            at[before], at[n + unit] = w, -1.0  # h - s <= 0
-            up[before], up[n + unit], up[n + m + unit] = (
-                -w,
-                1.0,
-                -min(low[unit], 0.0),
-            )  # s <= h - l (1 - z)
-            down[n + unit], down[n + m + unit] = 1.0, -max(high[unit], 0.0)  # s <= u z
-            rows += [at, up, down]
-            sides += [-b, b - min(low[unit], 0.0), 0.0]
-        before = slice(n + first, n + first + len(bias))
-        first = first + len(bias)
-    a = sp.csr_matrix(np.array(rows))
-    b = np.array(sides)
-    cost = np.zeros(n + 2 * m)
-    cost[:n] = regions.cost
-    cost[before] = regions.worth @ regions.weights[-1]
-    lower = np.concatenate([regions.lower, np.zeros(2 * m)])
-    upper = np.concatenate([regions.upper, np.maximum(high, 0.0), np.ones(m)])
 
-    def solve(fixed: dict[int, float]) -> tuple[np.ndarray, np.ndarray] | None:
-        ends = np.column_stack([lower, upper])
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        low, high = (np.concatenate(ends) for ends in zip(*regions.ranges(), strict=True))
+        self.n = len(regions.lower)
+        self.m = len(low)
+        parts = []
+        before = slice(0, self.n)
+        first = 0
+        for weight, bias in zip(regions.weights[:-1], regions.biases[:-1], strict=True):
+            units = np.arange(first, first + len(bias))
+            parts.append(self._rows(weight, before, units, low[units], high[units]))
+            before = slice(self.n + first, self.n + first + len(bias))
+            first += len(bias)
+        bias = np.concatenate(regions.biases[:-1])
+        self.matrix = sp.csr_matrix(np.concatenate(parts))
+        sides = [-bias, bias - np.minimum(low, 0.0), np.zeros(self.m)]
+        self.side = np.column_stack(sides).ravel()
+        self.cost = np.zeros(self.n + 2 * self.m)
+        self.cost[: self.n] = regions.cost
+        self.cost[before] = regions.worth @ regions.weights[-1]
+        self.lower = np.concatenate([regions.lower, np.zeros(2 * self.m)])
+        self.upper = np.concatenate([regions.upper, np.maximum(high, 0.0), np.ones(self.m)])
+
+    def _rows(
+        self,
+        weight: np.ndarray,
+        before: slice,
+        units: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+    ) -> np.ndarray:
+        r"""Of each unit: $h - s \le 0$, $s \le h - l (1 - z)$ and $s \le u z$."""
+        above, below, off = np.zeros((3, len(units), self.n + 2 * self.m))
+        each = np.arange(len(units))
+        above[:, before] = weight
+        above[each, self.n + units] = -1.0
+        below[:] = -above
+        below[each, self.n + self.m + units] = -np.minimum(low, 0.0)
+        off[each, self.n + units] = 1.0
+        off[each, self.n + self.m + units] = -np.maximum(high, 0.0)
+        return np.stack([above, below, off], axis=1).reshape(-1, self.n + 2 * self.m)
+
+    def solve(self, fixed: dict[int, float]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Inputs and relaxed binaries with some of these fixed; None where nothing is feasible."""
+        ends = np.column_stack([self.lower, self.upper])
         for unit, on in fixed.items():
-            ends[n + m + unit] = on
-        found = linprog(cost, A_ub=a, b_ub=b, bounds=ends)
-        return (
-            None
-            if found.x is None
-            else (np.clip(found.x[:n], regions.lower, regions.upper), found.x[n + m :])
-        )
-
-    return solve
+            ends[self.n + self.m + unit] = on
+        found = linprog(self.cost, A_ub=self.matrix, b_ub=self.side, bounds=ends)
+        if found.x is None:
+            return None
+        x = np.clip(found.x[: self.n], self.regions.lower, self.regions.upper)
+        return x, found.x[self.n + self.m :]
 
 
 @dataclass(frozen=True)

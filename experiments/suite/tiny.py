@@ -1,7 +1,7 @@
 """Random problems with at most 4,096 input points, and their optimum by looking at all of them."""
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -10,6 +10,7 @@ from ddmip_lib.model.problem import NeuralMIP
 from .parts import drawn, mlp, new_model, said, weighted
 
 MOST = 4096
+SLACK = 1e-9
 BOXES = ((0, 1), (0, 2), (-1, 1), (0, 3), (-2, 2), (-1, 4))
 """Values that all inputs of a problem take, from the first to the last."""
 
@@ -37,9 +38,42 @@ class Tiny(NamedTuple):
         return float(kept.max() if self.maximise else kept.min())
 
 
+class Terms(NamedTuple):
+    r"""Constraints $Ax \le s$ and $By \le t$, and the objective $c^\top x + d^\top y$."""
+
+    a: np.ndarray
+    side: np.ndarray
+    b: np.ndarray
+    limit: np.ndarray
+    cost: np.ndarray
+    worth: np.ndarray
+    maximise: bool
+
+    @classmethod
+    def draw(
+        cls, rng: np.random.Generator, points: np.ndarray, outputs: np.ndarray, classes: bool
+    ) -> "Terms":
+        """Constraints that a random one of the points satisfies; on outputs only if they are no
+        classes.
+        """
+        a = rng.integers(-3, 5, (2, points.shape[1])).astype(float)
+        b = rng.normal(size=(0 if classes else 1, outputs.shape[1]))
+        centre = int(rng.integers(len(points)))
+        side = a @ points[centre] + rng.integers(0, 3, 2)
+        limit = (b @ outputs.T).T[centre] + 0.2
+        cost = rng.normal(0, 0.5, points.shape[1:])
+        worth = rng.normal(0, 1, outputs.shape[1:])
+        return cls(a, side, b, limit, cost, worth, bool(rng.integers(2)))
+
+    def satisfied(self, points: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Which points satisfy all constraints."""
+        on_inputs = (points @ self.a.T <= self.side + SLACK).all(axis=1)
+        return on_inputs & (outputs @ self.b.T <= self.limit + SLACK).all(axis=1)
+
+
 def tiny(seed: int = 0) -> Tiny:
-    """A random problem: binaries or whole numbers, one or two networks, classes or values, rows on
-    both.
+    """A random problem: binaries or integers, one or two networks, classes or values, constraints
+    on both.
 
     >>> found = tiny(0)
     >>> len(found.points) <= MOST, found.feasible.any()
@@ -53,41 +87,33 @@ def tiny(seed: int = 0) -> Tiny:
     activation: type[nn.Module] = (nn.ReLU, nn.ReLU, nn.Tanh)[rng.integers(3)]
     nets = [drawn(mlp([n, 8, 8, 2], activation), rng, 1.5) for _ in range(count)]
     points = np.array(list(itertools.product(range(low, high + 1), repeat=n)), dtype=float)
-    raw = [said(net, points) for net in nets]
-    outputs = np.hstack([(r > 0).astype(float) if classes else r for r in raw])
-    a = rng.integers(-3, 5, (2, n)).astype(float)
-    b = rng.normal(size=(0 if classes else 1, outputs.shape[1]))
-    centre = int(rng.integers(len(points)))
-    side = a @ points[centre] + rng.integers(0, 3, 2)
-    limit = (b @ outputs.T).T[centre] + 0.2
-    cost = rng.normal(0, 0.5, n)
-    worth = rng.normal(0, 1, outputs.shape[1])
-    maximise = bool(rng.integers(2))
+    outputs = np.hstack([said(net, points) for net in nets])
+    if classes:
+        outputs = (outputs > 0).astype(float)
+    terms = Terms.draw(rng, points, outputs, classes)
+    objective = points @ terms.cost + outputs @ terms.worth
+    problem = _written(nets, (low, high), terms, classes)
+    feasible = terms.satisfied(points, outputs)
+    return Tiny(problem, points, outputs, feasible, objective, terms.maximise)
 
+
+def _written(nets: list[nn.Module], box: tuple[int, int], terms: Terms, classes: bool) -> NeuralMIP:
     m = new_model("tiny")
-    x = m.addMatrixVar((1, n), vtype="I", lb=low, ub=high, name="x")
-    y = [
-        m.addMatrixVar(
-            (1, 2), vtype="B" if classes else "C", lb=0 if classes else None, name=f"y{k}"
-        )
-        for k in range(count)
-    ]
+    low, high = box
+    x = m.addMatrixVar((1, terms.a.shape[1]), vtype="I", lb=low, ub=high, name="x")
+    kind: dict[str, Any] = {"vtype": "B", "lb": 0} if classes else {"vtype": "C", "lb": None}
+    y = [m.addMatrixVar((1, 2), name=f"y{k}", **kind) for k in range(len(nets))]
     every = np.concatenate([np.ravel(np.asarray(each, dtype=object)) for each in y])
-    for row, most in zip(a, side, strict=True):
+    for row, most in zip(terms.a, terms.side, strict=True):
         m.addCons(weighted(row, x) <= float(most))
-    for row, most in zip(b, limit, strict=True):
+    for row, most in zip(terms.b, terms.limit, strict=True):
         m.addCons(weighted(row, every) <= float(most))
-    m.setObjective(
-        weighted(cost, x) + weighted(worth, every), "maximize" if maximise else "minimize"
-    )
+    objective = weighted(terms.cost, x) + weighted(terms.worth, every)
+    m.setObjective(objective, "maximize" if terms.maximise else "minimize")
     problem = NeuralMIP(m, "tiny")
     for net, output in zip(nets, y, strict=True):
         problem.add_predictor(net, x, output, output="classification" if classes else "regression")
-    slack = 1e-9
-    feasible = (points @ a.T <= side + slack).all(axis=1) & (outputs @ b.T <= limit + slack).all(
-        axis=1
-    )
-    return Tiny(problem, points, outputs, feasible, points @ cost + outputs @ worth, maximise)
+    return problem
 
 
 def tiny_problem(seed: int = 0) -> NeuralMIP:

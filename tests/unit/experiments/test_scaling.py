@@ -22,7 +22,7 @@ def test_the_command_stores_a_row_for_each_number_of_processes(
 ) -> None:
     assert stored(tmp_path) == []
     few = scaling.water
-    monkeypatch.setattr(scaling, "water", lambda n, *_, **of: few(6, 1, 4, **of))
+    monkeypatch.setattr(scaling, "water", lambda n, **of: few(6, **of | {"depth": 1, "width": 4}))
     scaling.main(["--processes", "1", "--n", "6", "--seconds", "3600", "--folder", str(tmp_path)])
     (row,) = stored(tmp_path)
     assert row["processes"] == 1
