@@ -111,8 +111,8 @@ MUTATIONS = [
     Mutation(
         "range-too-narrow",
         "ddmip_lib/programs/bound_tightening.py",
-        "lower[index] = min(value, upper[index])",
-        "lower[index] = 0.5 * (value + upper[index])",
+        "min(value, -self.bounds[1 - side, index])",
+        "0.5 * (value - self.bounds[1 - side, index])",
         (NARROWING + "test_no_point_of_a_network_is_lost",),
     ),
     Mutation(

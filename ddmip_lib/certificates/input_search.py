@@ -157,8 +157,7 @@ class SpatialBranchAndBound:
         if (self.root.lower > self.root.upper).any():
             self.root.bound = np.inf
         else:
-            no_multipliers = np.zeros(len(base.row_lower))
-            self.root.bound = base.lower_bound(no_multipliers, base.lower, base.upper)
+            self.root.bound = base.lower_bound(np.zeros(len(base.row_lower)))
         self._push([self.root])
 
     @property

@@ -186,15 +186,15 @@ class LinearRelaxation:
         program = self.program(bounds, lower, upper)
         if program is None:
             return RelaxationResult(np.inf, None)
-        box = propagate_bounds(program, program.lower, program.upper, rounds=RELAXATION_ROUNDS)
-        if box is None:
+        propagated = propagate_bounds(program, rounds=RELAXATION_ROUNDS)
+        if propagated is None:
             return RelaxationResult(np.inf, None)
-        tight = strengthen_coefficients(program, *box).within(*box)
+        tight = strengthen_coefficients(propagated)
         proposal = self.solver.solve(tight, seconds)
         if proposal.empty:
-            proved = tight.proves_empty(proposal.multipliers, *box)
+            proved = tight.proves_empty(proposal.multipliers)
             return RelaxationResult(np.inf if proved else -np.inf, None)
-        bound = tight.lower_bound(proposal.multipliers, *box)
+        bound = tight.lower_bound(proposal.multipliers)
         if proposal.point is None:
             return RelaxationResult(bound, None)
         return RelaxationResult(bound, proposal.point[: self.instance.milp.n_variables])

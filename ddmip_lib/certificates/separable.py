@@ -210,7 +210,7 @@ class LagrangianDual:
             until = now() + left / max(1, int((~self.complete).sum()))
             columns, program = self.subproblem(number)
             if not len(program.row_lower):  # nothing but bounds of variables
-                self.proved[number] = program.lower_bound(np.zeros(0), program.lower, program.upper)
+                self.proved[number] = program.lower_bound(np.zeros(0))
                 self.complete[number] = True
                 continue
             found = prove(program, self.target(columns), until, max_nodes=max_nodes)

@@ -139,8 +139,7 @@ class MILPBlock:
         self.onoff = find_onoff(milp, coupled[mine], self.split.mip_constraints)
         self.switched = np.array([position[o.variable] for o in self.onoff], dtype=int)
         self.switches = np.array([o.switch for o in self.onoff], dtype=int)
-        is_binary = milp.integer & (milp.lower == 0) & (milp.upper == 1)
-        self.binary = mine & is_binary[coupled]
+        self.binary = mine & milp.binary[coupled]
         self.linear = np.flatnonzero(mine)
         self.squared = np.setdiff1d(np.flatnonzero(mine & ~self.binary), self.switched)
 

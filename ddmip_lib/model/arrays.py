@@ -64,8 +64,7 @@ class ArrayMIP(NeuralMIP):
     """
 
     def __init__(self, milp: MILP, name: str = "") -> None:
-        binary = milp.integer & (milp.lower == 0) & (milp.upper == 1)
-        order = np.select([binary, milp.integer], [0, 1], default=2)
+        order = np.select([milp.binary, milp.integer], [0, 1], default=2)
         if (np.diff(order) < 0).any():
             raise ProblemError(
                 "list binary variables first, then other integers, then continuous variables: as"

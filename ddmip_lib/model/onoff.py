@@ -110,7 +110,7 @@ class _Detection:
         self.own_rows = own_rows
         self.rows = milp.rows.tocsr()
         self.columns = milp.rows.tocsc()
-        self.binary = milp.integer & (milp.lower == 0) & (milp.upper == 1)
+        self.binary = milp.binary
         self.zeroed: defaultdict[int, set[int]] = defaultdict(set)
         pairs = own_rows & (np.diff(self.rows.indptr) == 2)
         for row in np.flatnonzero(pairs).tolist():

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from ..clock import now
 from .lp import LPSolver
 from .presolve import OUTWARD, probe_binaries, propagate_bounds, strengthen_coefficients
-from .program import Program, Rows
+from .program import Program
 
 MAX_SWITCH_ENTRIES = 3
 """Entries of a constraint with a binary up to which its continuous variables count as switched."""
@@ -54,6 +54,7 @@ def optimality_based_tightening(program: Program, cutoff: float, deadline: float
 
     Examples
     --------
+    >>> from .program import Rows
     >>> one, switch = np.ones(3), np.array([False, False, True])
     >>> matrix = sp.csr_matrix([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 0.0, -4.0]])
     >>> loose = Program(
@@ -76,12 +77,11 @@ def optimality_based_tightening(program: Program, cutoff: float, deadline: float
         tightened = _RangeTightening(program, deadline).result()
         if tightened is None or now() >= deadline:
             return tightened
-        strengthened = strengthen_coefficients(tightened, tightened.lower, tightened.upper)
-        program = probe_binaries(strengthened, deadline)
-        box = propagate_bounds(program, program.lower, program.upper, rounds=TIGHTENING_ROUNDS)
-        if box is None:
+        probed = probe_binaries(strengthen_coefficients(tightened), deadline)
+        propagated = propagate_bounds(probed, rounds=TIGHTENING_ROUNDS)
+        if propagated is None:
             return None
-        program = program.within(*box)
+        program = propagated
         if _width(program) > MAX_WIDTH_LEFT * before:
             break
     return program
@@ -92,13 +92,8 @@ def _with_cutoff(program: Program, cutoff: float) -> Program:
     if np.isinf(cutoff) or not program.cost.any():
         return program
     room = OUTWARD * (abs(cutoff) + abs(program.constant))
-    matrix = sp.vstack([program.rows.matrix(len(program.cost)), sp.csr_matrix(program.cost)])
-    return replace(
-        program,
-        rows=Rows.of(matrix.tocsr()),
-        row_lower=np.append(program.row_lower, -np.inf),
-        row_upper=np.append(program.row_upper, cutoff - program.constant + room),
-    )
+    limit = cutoff - program.constant + room
+    return program.with_constraints(sp.csr_matrix(program.cost), [-np.inf], [limit])
 
 
 def _switched(program: Program) -> np.ndarray:
@@ -118,18 +113,24 @@ def _width(program: Program) -> float:
 
 
 class _RangeTightening:
-    """One round of linear programs over the switched variables, and the box so far."""
+    """One round of linear programs over the switched variables.
+
+    Attributes
+    ----------
+    bounds
+        The box: lower bounds of the variables, then those of their negatives.
+    smallest
+        Of variables and negatives, over all points that HiGHS proposed: a bound near one of them
+        cannot improve.
+    """
 
     def __init__(self, program: Program, deadline: float) -> None:
         self.program = program
         self.deadline = deadline
         self.solver = LPSolver()
         self.basis: highspy.HighsBasis | None = None
-        self.lower = program.lower.copy()
-        self.upper = program.upper.copy()
-        # over all points that HiGHS proposed: a bound near one of them cannot improve
-        self.point_minimum = np.full_like(self.lower, np.inf)
-        self.point_maximum = np.full_like(self.upper, -np.inf)
+        self.bounds = np.array([program.lower, -program.upper])
+        self.smallest = np.full_like(self.bounds, np.inf)
 
     def result(self) -> Program | None:
         """Return the program in the new box, None where it is proved to be empty.
@@ -142,50 +143,44 @@ class _RangeTightening:
         sample = variables[:0]
         if len(variables) * entries > MAX_WORK_WITHOUT_SAMPLE:
             sample = variables[:: max(1, len(variables) // SAMPLE_SIZE)]
-        before = np.sum((self.upper - self.lower)[sample])
+        before = self._width(sample)
         for number, index in enumerate([*sample, *np.setdiff1d(variables, sample)]):
-            after = np.sum((self.upper - self.lower)[sample])
-            if number == len(sample) and after > MAX_SAMPLE_WIDTH_LEFT * before:
+            if number == len(sample) and self._width(sample) > MAX_SAMPLE_WIDTH_LEFT * before:
                 break
-            for side in (1.0, -1.0):
-                if not self._may_improve(index, side):
+            for side in (0, 1):
+                least = self._least_improved(side, index)
+                if self.smallest[side, index] <= least:
                     continue
                 if now() >= self.deadline:
-                    return self.program.within(self.lower, self.upper)
-                if not self._tighten(index, side):
+                    return self._tightened()
+                if not self._tighten(side, index, least):
                     return None
-        return self.program.within(self.lower, self.upper)
+        return self._tightened()
 
-    def _needed(self, index: int) -> float:
-        """Return by how much a bound of a variable must improve."""
-        width = float(self.upper[index] - self.lower[index])
-        return MIN_RANGE_GAIN * width if np.isfinite(width) else 0.0
+    def _tightened(self) -> Program:
+        return self.program.within(self.bounds[0], -self.bounds[1])
 
-    def _may_improve(self, index: int, side: float) -> bool:
-        """Return whether no proposed point is near the lower (`side` 1) or upper bound (-1)."""
-        needed = self._needed(index)
-        if side > 0:
-            return bool(self.point_minimum[index] > self.lower[index] + needed)
-        return bool(self.point_maximum[index] < self.upper[index] - needed)
+    def _width(self, variables: np.ndarray) -> float:
+        return float(np.sum(-self.bounds[:, variables].sum(axis=0)))
 
-    def _tighten(self, index: int, side: float) -> bool:
+    def _least_improved(self, side: int, index: int) -> float:
+        """Return the bound of a variable (`side` 0), or of its negative, that is worth a change."""
+        width = -float(self.bounds[:, index].sum())
+        needed = MIN_RANGE_GAIN * width if np.isfinite(width) else 0.0
+        return float(self.bounds[side, index] + needed)
+
+    def _tighten(self, side: int, index: int, least: float) -> bool:
         """Tighten one bound of a variable; return False where the program is proved to be empty."""
-        lower = self.lower
-        upper = self.upper
-        cost = np.zeros_like(lower)
-        cost[index] = side
-        program = replace(self.program, cost=cost, constant=0.0, lower=lower, upper=upper)
+        cost = np.zeros_like(self.program.cost)
+        cost[index] = 1.0 - 2.0 * side
+        program = replace(self._tightened(), cost=cost, constant=0.0)
         proposal = self.solver.solve(program, self.deadline - now(), self.basis)
         if proposal.empty:
-            return not program.proves_empty(proposal.multipliers, lower, upper)
+            return not program.proves_empty(proposal.multipliers)
         self.basis = proposal.basis or self.basis
         if proposal.point is not None:
-            self.point_minimum = np.minimum(self.point_minimum, proposal.point)
-            self.point_maximum = np.maximum(self.point_maximum, proposal.point)
-        value = side * program.lower_bound(proposal.multipliers, lower, upper)
-        needed = self._needed(index)
-        if side > 0 and value > lower[index] + needed:
-            lower[index] = min(value, upper[index])
-        elif side < 0 and value < upper[index] - needed:
-            upper[index] = max(value, lower[index])
+            self.smallest = np.minimum(self.smallest, [proposal.point, -proposal.point])
+        value = program.lower_bound(proposal.multipliers)
+        if value > least:
+            self.bounds[side, index] = min(value, -self.bounds[1 - side, index])
         return True

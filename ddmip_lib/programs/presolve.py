@@ -75,24 +75,20 @@ def _other_terms(rows: Rows, lower: np.ndarray, upper: np.ndarray, sign: float) 
     return np.where(infinite_others > 0, sign * np.inf, others)
 
 
-def propagate_bounds(
-    program: Program, lower: np.ndarray, upper: np.ndarray, rounds: int
-) -> Box | None:
-    """Return bounds that the constraints imply in a box.
+def propagate_bounds(program: Program, rounds: int) -> Program | None:
+    """Return the program with bounds that its constraints imply.
 
     Parameters
     ----------
     program
-        The program, whose own bounds are not used.
-    lower, upper
-        The box.
+        The program.
     rounds
         Number of passes over all constraints at most.
 
     Returns
     -------
-    tuple of arrays or None
-        Lower and upper bounds, None where the constraints leave no point.
+    Program or None
+        None where the constraints leave no point.
 
     Examples
     --------
@@ -107,9 +103,11 @@ def propagate_bounds(
     ...     np.array([np.inf, 3.0]),
     ...     one > 1,
     ... )
-    >>> propagate_bounds(free, free.lower, free.upper, 2)[1].round(6)
+    >>> propagate_bounds(free, rounds=2).upper.round(6)
     array([6., 3.])
     """
+    lower = program.lower
+    upper = program.upper
     for _ in range(rounds):
         check_time()
         new_lower, new_upper = _implied_bounds(program, lower, upper)
@@ -124,7 +122,7 @@ def propagate_bounds(
             break
         lower = np.where(better_lower, new_lower, lower)
         upper = np.where(better_upper, new_upper, upper)
-    return lower, upper
+    return program.within(lower, upper)
 
 
 def _implied_bounds(program: Program, lower: np.ndarray, upper: np.ndarray) -> Box:
@@ -163,8 +161,8 @@ def probe_binaries(program: Program, deadline: float) -> Program:
         Time at which probing ends.
     """
     probing = _Probing(program)
-    binaries = np.flatnonzero(program.integer & (program.lower == 0) & (program.upper == 1))
-    for binary in binaries[: MAX_PROBING_ENTRIES // (len(program.rows.weight) + 1)]:
+    most = MAX_PROBING_ENTRIES // (len(program.rows.weight) + 1)
+    for binary in np.flatnonzero(program.binary)[:most]:
         probing.probe(binary, deadline)
     return probing.result()
 
@@ -184,28 +182,28 @@ class _Probing:
         self.binary_value = np.full(len(program.row_lower), -1)
 
     def probe(self, binary: int, deadline: float) -> None:
-        boxes = []
+        both = []
         for value in (0, 1):
             if now() >= deadline:
                 return
             lower = self.lower.copy()
             upper = self.upper.copy()
             lower[binary] = upper[binary] = value
-            box = propagate_bounds(self.program, lower, upper, rounds=3)
-            if box is None:
+            fixed = propagate_bounds(self.program.within(lower, upper), rounds=3)
+            if fixed is None:
                 if value == 0:
                     self.lower[binary] = 1.0
                 else:
                     self.upper[binary] = 0.0
                 return
-            boxes.append(box)
-            self._keep_slack(binary, value, box)
-        (lower_at_0, upper_at_0), (lower_at_1, upper_at_1) = boxes
-        self.lower = np.maximum(self.lower, np.minimum(lower_at_0, lower_at_1))
-        self.upper = np.minimum(self.upper, np.maximum(upper_at_0, upper_at_1))
+            both.append(fixed)
+            self._keep_slack(binary, value, fixed)
+        at_0, at_1 = both
+        self.lower = np.maximum(self.lower, np.minimum(at_0.lower, at_1.lower))
+        self.upper = np.minimum(self.upper, np.maximum(at_0.upper, at_1.upper))
 
-    def _keep_slack(self, binary: int, value: int, box: Box) -> None:
-        maximum, size = _maximum_activity(self.oriented, *box)
+    def _keep_slack(self, binary: int, value: int, fixed: Program) -> None:
+        maximum, size = _maximum_activity(self.oriented, fixed.lower, fixed.upper)
         limit = self.one_sided.limit
         size_with_limit = size + np.abs(limit)
         with np.errstate(invalid="ignore"):  # a side that is missing
@@ -274,7 +272,7 @@ def cover_cuts(program: Program) -> Program:
     and, for every unit $d > 0$, $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d
     \rceil$: some of the binaries must be 1.
     """
-    binary = program.integer & (program.lower == 0) & (program.upper == 1)
+    binary = program.binary
     inequalities = list(_inequalities(program))
     bounds = _variable_upper_bounds(program, inequalities, binary)
     cuts: list[Cover] = []
@@ -375,25 +373,15 @@ def _with_cuts(program: Program, cuts: list[Cover]) -> Program:
     row = [number for number, cut in enumerate(cuts) for _ in cut.weights]
     column = [j for cut in cuts for j in cut.weights]
     weight = [weight for cut in cuts for weight in cut.weights.values()]
-    n = len(program.cost)
-    matrix = sp.csr_matrix((weight, (row, column)), (len(cuts), n))
-    return replace(
-        program,
-        rows=Rows.of(sp.vstack([program.rows.matrix(n), matrix]).tocsr()),
-        row_lower=np.append(program.row_lower, [cut.limit for cut in cuts]),
-        row_upper=np.append(program.row_upper, np.full(len(cuts), np.inf)),
-    )
+    matrix = sp.csr_matrix((weight, (row, column)), (len(cuts), len(program.cost)))
+    limits = [cut.limit for cut in cuts]
+    return program.with_constraints(matrix, limits, np.full(len(cuts), np.inf))
 
 
-def strengthen_coefficients(program: Program, lower: np.ndarray, upper: np.ndarray) -> Program:
-    """Return the program with coefficients of binaries that are as strong as a box allows.
+def strengthen_coefficients(program: Program) -> Program:
+    """Return the program with coefficients of binaries that are as strong as its bounds allow.
 
-    Parameters
-    ----------
-    program
-        The program, whose own bounds are not used.
-    lower, upper
-        The box: the new program is equivalent to the old one inside it only.
+    The new program is equivalent to the old one within these bounds only.
 
     Examples
     --------
@@ -408,19 +396,19 @@ def strengthen_coefficients(program: Program, lower: np.ndarray, upper: np.ndarr
     ...     np.array([0.5, 1.0]),
     ...     np.array([False, True]),
     ... )
-    >>> strengthen_coefficients(loose, loose.lower, loose.upper).rows.weight.round(6)
+    >>> strengthen_coefficients(loose).rows.weight.round(6)
     array([ 1. , -0.5])
     """
     rows = program.rows
     one_sided = OneSided.of(program)
-    binary = program.integer & (lower == 0) & (upper == 1)
-    candidates = binary[rows.column] & one_sided.mask[rows.row]
+    candidates = program.binary[rows.column] & one_sided.mask[rows.row]
     if not candidates.any():
         return program
     oriented = rows._replace(weight=rows.weight * one_sided.sign[rows.row])
-    if not _strengthen(oriented, one_sided.limit, candidates, lower, upper):
+    box = (program.lower, program.upper)
+    if not _strengthen(oriented, one_sided.limit, candidates, *box):
         return program
-    _strengthen(oriented, one_sided.limit, candidates, lower, upper)
+    _strengthen(oriented, one_sided.limit, candidates, *box)
     weight = oriented.weight * one_sided.sign[rows.row]
     return one_sided.program(program, rows._replace(weight=weight))
 

@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from ..numerics import gamma
 
@@ -97,21 +98,36 @@ class Program:
         """Return the same program in another box."""
         return replace(self, lower=lower, upper=upper)
 
+    def with_constraints(
+        self, matrix: sp.csr_matrix, lower: ArrayLike, upper: ArrayLike
+    ) -> "Program":
+        """Return the program with the constraints lower <= matrix @ v <= upper added."""
+        rows = sp.vstack([self.rows.matrix(len(self.cost)), matrix])
+        return replace(
+            self,
+            rows=Rows.of(rows.tocsr()),
+            row_lower=np.append(self.row_lower, lower),
+            row_upper=np.append(self.row_upper, upper),
+        )
+
+    @property
+    def binary(self) -> np.ndarray:
+        """Which variables are integer with bounds 0 and 1."""
+        return self.integer & (self.lower == 0) & (self.upper == 1)
+
     @property
     def has_integer_cost(self) -> bool:
         """Whether the cost of every point, without the constant, is an integer."""
         used = self.cost != 0
         return bool(self.integer[used].all() and (self.cost == np.round(self.cost)).all())
 
-    def lower_bound(self, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-        """Return the lower bound of the cost in a box that these multipliers prove.
+    def lower_bound(self, multipliers: np.ndarray) -> float:
+        """Return the lower bound of the cost that these multipliers prove.
 
         Parameters
         ----------
         multipliers
             One for each constraint; those that are not finite count as 0.
-        lower, upper
-            The box.
 
         Returns
         -------
@@ -123,33 +139,31 @@ class Program:
         >>> one = np.ones(2)
         >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
         >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 1)
-        >>> round(program.lower_bound(np.array([0.5]), program.lower, program.upper), 9)
+        >>> round(program.lower_bound(np.array([0.5])), 9)
         0.5
         """
-        bound = self._dual_value(self.cost, multipliers, lower, upper)
+        bound = self._dual_value(self.cost, multipliers)
         if self.has_integer_cost and np.isfinite(bound):
             bound = float(np.ceil(bound))
         if not self.constant:
             return bound
         return float(np.nextafter(bound + self.constant, -np.inf))
 
-    def proves_empty(self, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> bool:
-        """Return whether these multipliers prove that no point of the box is feasible."""
-        return self._dual_value(np.zeros_like(self.cost), multipliers, lower, upper) > 0
+    def proves_empty(self, multipliers: np.ndarray) -> bool:
+        """Return whether these multipliers prove that no point is feasible."""
+        return self._dual_value(np.zeros_like(self.cost), multipliers) > 0
 
-    def _dual_value(
-        self, cost: np.ndarray, multipliers: np.ndarray, lower: np.ndarray, upper: np.ndarray
-    ) -> float:
+    def _dual_value(self, cost: np.ndarray, multipliers: np.ndarray) -> float:
         """Return the right-hand side of weak duality for this cost, rounded down."""
         mu = self._admissible(multipliers)
         side = np.where(mu > 0, self.row_lower, self.row_upper)
         with np.errstate(over="ignore", invalid="ignore"):
             below, above = self._reduced_costs(cost, mu)
             products = [
-                _product(below, lower),
-                _product(below, upper),
-                _product(above, lower),
-                _product(above, upper),
+                _product(below, self.lower),
+                _product(below, self.upper),
+                _product(above, self.lower),
+                _product(above, self.upper),
             ]
             parts = np.concatenate([_product(mu, side), np.min(products, axis=0)])
             rounding = gamma(len(parts) + 8) * np.abs(parts).sum()

@@ -80,6 +80,11 @@ class MILP:
     others: tuple[OtherConstraint, ...]
 
     @property
+    def binary(self) -> np.ndarray:
+        """Which variables are integer with bounds 0 and 1."""
+        return self.integer & (self.lower == 0) & (self.upper == 1)
+
+    @property
     def program(self) -> Program:
         """The program as a minimisation, without constraints that are not linear."""
         return Program(

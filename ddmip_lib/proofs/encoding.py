@@ -29,7 +29,7 @@ from ..model.instance import Instance
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
 from ..programs.presolve import propagate_bounds
-from ..programs.program import Program, Rows
+from ..programs.program import Program
 
 Ends = tuple[np.ndarray, np.ndarray]
 
@@ -90,18 +90,16 @@ def relaxed_program(
     milp = instance.milp
     room = tolerance * units.row
     program = replace(
-        milp.program, row_lower=milp.row_lower - room, row_upper=milp.row_upper + room
-    )
-    # the rounding error of a sum, 1e-12 of its terms, is less than the outward rounding of the box
-    ends = propagate_bounds(program, lower, upper, rounds=3) or (lower, upper)
-    room = tolerance * units.rows(np.maximum(np.abs(ends[0]), np.abs(ends[1])))
-    return replace(
-        program,
+        milp.program,
         row_lower=milp.row_lower - room,
         row_upper=milp.row_upper + room,
-        lower=ends[0],
-        upper=ends[1],
+        lower=lower,
+        upper=upper,
     )
+    # the rounding error of a sum, 1e-12 of its terms, is less than the outward rounding of the box
+    program = propagate_bounds(program, rounds=3) or program
+    room = tolerance * units.rows(np.maximum(np.abs(program.lower), np.abs(program.upper)))
+    return replace(program, row_lower=milp.row_lower - room, row_upper=milp.row_upper + room)
 
 
 class NodeColumns(NamedTuple):
@@ -169,17 +167,14 @@ class NetworkEncoder:
         first = np.concatenate([[0], np.cumsum(lengths)]).astype(int)
         new = sp.csr_matrix((weights, at, first), (len(lengths), columns))
         new.sum_duplicates()
-        sides = np.array(self.sides).reshape(-1, 2)
-        return Program(
-            np.concatenate([start.cost, np.zeros(columns - len(start.cost))]),
-            Rows.of(sp.vstack([start.rows.matrix(columns), new]).tocsr()),
-            np.concatenate([start.row_lower, sides[:, 0]]),
-            np.concatenate([start.row_upper, sides[:, 1]]),
-            np.array(self.lower),
-            np.array(self.upper),
-            np.array(self.integer, dtype=bool),
-            start.constant,
+        extended = replace(
+            start,
+            cost=np.append(start.cost, np.zeros(columns - len(start.cost))),
+            lower=np.array(self.lower),
+            upper=np.array(self.upper),
+            integer=np.array(self.integer, dtype=bool),
         )
+        return extended.with_constraints(new, *np.array(self.sides).reshape(-1, 2).T)
 
     def tie_output(
         self,

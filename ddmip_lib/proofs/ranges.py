@@ -52,7 +52,7 @@ def infeasible_by_ranges(instance: Instance) -> bool:
         if (box[0] > box[1]).any():
             return True
         program = relaxed_program(instance, units, *box)
-        if propagate_bounds(program, *box, RANGES_PROPAGATION_ROUNDS) is None:
+        if propagate_bounds(program.within(*box), RANGES_PROPAGATION_ROUNDS) is None:
             return True
     return False
 
