@@ -32,33 +32,76 @@ Box = tuple[np.ndarray, np.ndarray]
 
 
 class OneSided(NamedTuple):
-    r"""The constraints that read $s\,a^\top v \le b$ with a sign $s$.
+    r"""The constraints of a program, those with one side as $s\,a^\top v \\le b$ with a sign $s$.
 
     Attributes
     ----------
+    rows, limit
+        $s\,a$ and $b$ of every constraint.
+    sign
+        $s$.
     mask
         Which constraints have one finite side.
-    sign, limit
-        $s$ and $b$ of every constraint.
     """
 
-    mask: np.ndarray
-    sign: np.ndarray
+    rows: Rows
     limit: np.ndarray
+    sign: np.ndarray
+    mask: np.ndarray
 
     @classmethod
     def of(cls, program: Program) -> "OneSided":
         """Return them for all constraints of a program."""
+        rows = program.rows
         mask = np.isinf(program.row_lower) != np.isinf(program.row_upper)
         sign = np.where(mask & np.isinf(program.row_upper), -1.0, 1.0)
         limit = np.where(sign < 0, -program.row_lower, program.row_upper)
-        return cls(mask, sign, limit)
+        return cls(rows._replace(weight=rows.weight * sign[rows.row]), limit, sign, mask)
 
-    def program(self, program: Program, rows: Rows) -> Program:
-        """Return a program with another matrix and these limits."""
+    def program(self, program: Program) -> Program:
+        """Return a program with these constraints."""
         lower = np.where(self.sign < 0, -self.limit, program.row_lower)
         upper = np.where(self.sign < 0, program.row_upper, self.limit)
+        rows = self.rows._replace(weight=self.rows.weight * self.sign[self.rows.row])
         return replace(program, rows=rows, row_lower=lower, row_upper=upper)
+
+    def maximum_activity(self, program: Program) -> tuple[np.ndarray, np.ndarray]:
+        """Return the maximum of each constraint's activity within the bounds of a program, and the
+        sum of the absolute values of its terms.
+        """
+        rows = self.rows
+        end = np.where(rows.weight > 0, program.upper[rows.column], program.lower[rows.column])
+        terms = rows.weight * end
+        return rows.sums(terms), rows.sums(np.abs(np.where(np.isinf(terms), 0.0, terms)))
+
+    def strengthen(self, candidates: np.ndarray, program: Program) -> bool:
+        """Strengthen the coefficient of one candidate in each constraint, in place; return whether
+        there was one.
+        """
+        rows = self.rows
+        at_0 = _other_terms(rows, program.lower, program.upper, 1.0)
+        at_1 = at_0 + rows.weight
+        right = self.limit[rows.row]
+        redundant_at_0 = (rows.weight > 0) & (at_0 < right) & (at_1 > right)
+        redundant_at_1 = (rows.weight < 0) & (at_1 < right) & (at_0 > right)
+        chosen = np.flatnonzero(candidates & (redundant_at_0 | redundant_at_1))
+        if not chosen.size:
+            return False
+        chosen = chosen[np.unique(rows.row[chosen], return_index=True)[1]]
+        self._subtract_slack(chosen, at_0[chosen])
+        return True
+
+    def _subtract_slack(self, chosen: np.ndarray, maximum: np.ndarray) -> None:
+        """Change the coefficients of binaries and the limits, in place, where the other terms have
+        this maximum.
+        """
+        row = self.rows.row[chosen]
+        weight = self.rows.weight[chosen]
+        right = self.limit[row]
+        slack = right - maximum
+        room = OUTWARD * (np.abs(weight) + np.abs(right) + np.abs(maximum))
+        self.rows.weight[chosen] = np.where(weight > 0, weight - slack, slack - room)
+        self.limit[row] = np.where(weight > 0, maximum + room, right)
 
 
 def _other_terms(rows: Rows, lower: np.ndarray, upper: np.ndarray, sign: float) -> np.ndarray:
@@ -171,12 +214,10 @@ class _Probing:
     """The largest slack that a value of a binary leaves in each constraint, and the box so far."""
 
     def __init__(self, program: Program) -> None:
-        rows = program.rows
         self.program = program
         self.lower = program.lower.copy()
         self.upper = program.upper.copy()
         self.one_sided = OneSided.of(program)
-        self.oriented = rows._replace(weight=rows.weight * self.one_sided.sign[rows.row])
         self.slack = np.zeros(len(program.row_lower))
         self.binary = np.full(len(program.row_lower), -1)
         self.binary_value = np.full(len(program.row_lower), -1)
@@ -203,11 +244,10 @@ class _Probing:
         self.upper = np.minimum(self.upper, np.maximum(at_0.upper, at_1.upper))
 
     def _keep_slack(self, binary: int, value: int, fixed: Program) -> None:
-        maximum, size = _maximum_activity(self.oriented, fixed.lower, fixed.upper)
         limit = self.one_sided.limit
-        size_with_limit = size + np.abs(limit)
+        maximum, size = self.one_sided.maximum_activity(fixed)
         with np.errstate(invalid="ignore"):  # a side that is missing
-            slack = limit - maximum - OUTWARD * size_with_limit
+            slack = limit - maximum - OUTWARD * (size + np.abs(limit))
         slack = np.where(self.one_sided.mask, slack, -np.inf)
         needed = MIN_RELATIVE_SLACK * np.maximum(size, np.abs(limit))
         better = np.flatnonzero(slack > np.maximum(self.slack, needed))
@@ -226,19 +266,12 @@ class _Probing:
             return self.program.within(self.lower, self.upper)
         off = self.binary_value[rows] == 0
         slack = self.slack[rows]
-        change = np.where(off, -slack, slack) * self.one_sided.sign[rows]
-        matrix = self.program.rows.matrix(len(self.lower))
-        matrix = matrix + sp.csr_matrix((change, (rows, self.binary[rows])), matrix.shape)
+        matrix = self.one_sided.rows.matrix(len(self.lower))
+        change = (np.where(off, -slack, slack), (rows, self.binary[rows]))
+        changed = Rows.of(matrix + sp.csr_matrix(change, matrix.shape))
         self.one_sided.limit[rows] -= np.where(off, slack, 0.0)
-        changed = self.one_sided.program(self.program, Rows.of(matrix))
-        return changed.within(self.lower, self.upper)
-
-
-def _maximum_activity(rows: Rows, lower: np.ndarray, upper: np.ndarray) -> Box:
-    """Return the maximum of each row in a box, and the sum of the absolute values of its terms."""
-    terms = rows.weight * np.where(rows.weight > 0, upper[rows.column], lower[rows.column])
-    sizes = np.abs(np.where(np.isinf(terms), 0.0, terms))
-    return rows.sums(terms), rows.sums(sizes)
+        changed_program = self.one_sided._replace(rows=changed).program(self.program)
+        return changed_program.within(self.lower, self.upper)
 
 
 class Inequality(NamedTuple):
@@ -399,47 +432,10 @@ def strengthen_coefficients(program: Program) -> Program:
     >>> strengthen_coefficients(loose).rows.weight.round(6)
     array([ 1. , -0.5])
     """
-    rows = program.rows
     one_sided = OneSided.of(program)
+    rows = one_sided.rows
     candidates = program.binary[rows.column] & one_sided.mask[rows.row]
-    if not candidates.any():
+    if not (candidates.any() and one_sided.strengthen(candidates, program)):
         return program
-    oriented = rows._replace(weight=rows.weight * one_sided.sign[rows.row])
-    box = (program.lower, program.upper)
-    if not _strengthen(oriented, one_sided.limit, candidates, *box):
-        return program
-    _strengthen(oriented, one_sided.limit, candidates, *box)
-    weight = oriented.weight * one_sided.sign[rows.row]
-    return one_sided.program(program, rows._replace(weight=weight))
-
-
-def _strengthen(
-    rows: Rows, limit: np.ndarray, candidates: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> bool:
-    """Strengthen the coefficient of one candidate in each row that reads a'v <= limit, in place;
-    return whether there was one.
-    """
-    at_0 = _other_terms(rows, lower, upper, 1.0)
-    at_1 = at_0 + rows.weight
-    right = limit[rows.row]
-    redundant_at_0 = (rows.weight > 0) & (at_0 < right) & (at_1 > right)
-    redundant_at_1 = (rows.weight < 0) & (at_1 < right) & (at_0 > right)
-    chosen = np.flatnonzero(candidates & (redundant_at_0 | redundant_at_1))
-    if not chosen.size:
-        return False
-    chosen = chosen[np.unique(rows.row[chosen], return_index=True)[1]]
-    _subtract_slack(rows, limit, chosen, at_0[chosen])
-    return True
-
-
-def _subtract_slack(rows: Rows, limit: np.ndarray, chosen: np.ndarray, maximum: np.ndarray) -> None:
-    """Change the coefficients of binaries and the limits of their rows, in place, where the other
-    terms have this maximum.
-    """
-    row = rows.row[chosen]
-    weight = rows.weight[chosen]
-    right = limit[row]
-    slack = right - maximum
-    room = OUTWARD * (np.abs(weight) + np.abs(right) + np.abs(maximum))
-    rows.weight[chosen] = np.where(weight > 0, weight - slack, slack - room)
-    limit[row] = np.where(weight > 0, maximum + room, right)
+    one_sided.strengthen(candidates, program)
+    return one_sided.program(program)
