@@ -127,9 +127,10 @@ def presolved(program: Program, deadline: float) -> Program:
 
 
 class OpenNode(NamedTuple):
-    """A program in a box, its bound, and the point and basis of its linear relaxation."""
+    """A box, the bound of the program in it, and the point and basis of its linear program."""
 
-    program: Program
+    lower: np.ndarray
+    upper: np.ndarray
     bound: float
     point: np.ndarray | None
     basis: highspy.HighsBasis | None
@@ -203,7 +204,7 @@ class SearchTree:
     def _search(self, most_nodes: float, patient: bool) -> Proved:
         """Search best first, until the cutoff or a limit is reached or the search is hopeless."""
         self._restart()
-        self._push(self._node(self.program, -np.inf, None))
+        self._push(self._node(self.program.lower, self.program.upper, -np.inf, None))
         self.current_bound = np.inf
         while self.heap and self.heap[0][0] < min(self.cutoff, self.fathomed_bound):
             if now() >= self.deadline or self.nodes >= most_nodes:
@@ -266,31 +267,32 @@ class SearchTree:
         return bool(passed > earliest and self.cutoff - bound > rise)
 
     def _node(
-        self, program: Program, bound: float, basis: highspy.HighsBasis | None
+        self,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        bound: float,
+        basis: highspy.HighsBasis | None,
     ) -> OpenNode | None:
-        """Return the node of a program whose parent has this bound and basis; None if it is
-        empty.
-        """
+        """Return the node of a box, whose parent has this bound and basis; None if it is empty."""
         check_time()
         self.nodes += 1
-        propagated = propagate_bounds(program, rounds=NODE_PROPAGATION_ROUNDS)
-        if propagated is None:
+        node = propagate_bounds(self.program.within(lower, upper), rounds=NODE_PROPAGATION_ROUNDS)
+        if node is None:
             return None
-        tight = strengthen_coefficients(propagated)
+        tight = strengthen_coefficients(node)
         proposal = self.solver.solve(tight, self.deadline - now(), basis)
         if not proposal.empty:
             bound = max(bound, tight.lower_bound(proposal.multipliers))
         elif tight.proves_empty(proposal.multipliers):
             return None
-        return OpenNode(propagated, bound, proposal.point, proposal.basis)
+        return OpenNode(tight.lower, tight.upper, bound, proposal.point, proposal.basis)
 
     def _fractional(self, node: OpenNode) -> np.ndarray:
         """Return which integer variables have a fractional value at the node's point."""
-        program = node.program
         if node.point is None:
-            return np.zeros(len(program.cost), dtype=bool)
+            return np.zeros(len(node.lower), dtype=bool)
         distance = np.abs(node.point - np.round(node.point))
-        return program.integer & (program.lower < program.upper) & (distance > WHOLE)
+        return self.program.integer & (node.lower < node.upper) & (distance > WHOLE)
 
     def _children(self, node: OpenNode, fractional: np.ndarray) -> list[OpenNode] | None:
         """Return the halves of a node for the best of a few variables; None where all are fixed.
@@ -298,8 +300,7 @@ class SearchTree:
         A variable whose gains are not reliable yet is tried out.
         """
         if not fractional.any():
-            program = node.program
-            width = np.where(program.integer, program.upper - program.lower, 0.0)
+            width = np.where(self.program.integer, node.upper - node.lower, 0.0)
             if width.max(initial=0.0) < 1:
                 return None
             return self._split(node, int(width.argmax()))[0]
@@ -333,15 +334,15 @@ class SearchTree:
 
     def _split(self, node: OpenNode, index: int) -> tuple[list[OpenNode], np.ndarray]:
         """Return the nonempty halves of a node, and the gain of the bound in each of the two."""
-        value = 0.5 * (node.program.lower[index] + node.program.upper[index])
+        value = 0.5 * (node.lower[index] + node.upper[index])
         if node.point is not None:
             value = node.point[index]
         fraction = value - np.floor(value)
         distances = (fraction, 1 - fraction)
         gains = np.full(2, np.inf)
         children = []
-        for side, half in enumerate(branches(node.program, index, np.floor(value))):
-            child = self._node(half, node.bound, node.basis)
+        for side, box in enumerate(branches(node.lower, node.upper, index, np.floor(value))):
+            child = self._node(*box, node.bound, node.basis)
             if child is None:
                 continue
             children.append(child)
@@ -354,11 +355,13 @@ class SearchTree:
         return children, gains
 
 
-def branches(program: Program, index: int, below: float) -> list[Program]:
-    """Return the program with an integer variable that is at most `below`, or larger."""
-    below = float(np.clip(below, program.lower[index], program.upper[index] - 1))
-    upper = program.upper.copy()
-    lower = program.lower.copy()
-    upper[index] = below
-    lower[index] = below + 1
-    return [program.within(program.lower, upper), program.within(lower, program.upper)]
+def branches(
+    lower: np.ndarray, upper: np.ndarray, index: int, below: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the parts of a box in which an integer variable is at most `below`, or larger."""
+    below = float(np.clip(below, lower[index], upper[index] - 1))
+    left_upper = upper.copy()
+    right_lower = lower.copy()
+    left_upper[index] = below
+    right_lower[index] = below + 1
+    return [(lower, left_upper), (right_lower, upper)]
