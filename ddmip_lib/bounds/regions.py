@@ -2,13 +2,14 @@ r"""Regions of the inputs, n at a time: boxes, and balls of a weighted, two-side
 boxes.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..numerics import EPSILON
+from .result import Batch
 
 MAX_PRICE = 1e120  # prices and radii of balls: sums of products of larger ones could overflow
 
@@ -18,7 +19,7 @@ def _double(values: Any) -> Tensor:
 
 
 @dataclass(eq=False)
-class Box:
+class Box(Batch):
     r"""Boxes $\{u : l \le u \le h\}$.
 
     Attributes
@@ -52,10 +53,6 @@ class Box:
 
     def __len__(self) -> int:
         return len(self.lower)
-
-    def __getitem__(self, rows: Any) -> Any:
-        """Return some of the regions, given by a slice, a mask or indices."""
-        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @property
     def size(self) -> Tensor:

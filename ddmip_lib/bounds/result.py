@@ -1,9 +1,9 @@
-"""Bounds of a network over n regions, and how to select and concatenate them by region."""
+"""Bounds of a network over n regions, and how to select and concatenate batches of arrays."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -15,7 +15,17 @@ Range = tuple[Tensor, Tensor]
 
 @renamed_fields(lower_form="lower_linear", upper_form="upper_linear")
 @dataclass(eq=False)
-class Bounds:
+class Batch:
+    """Base class of data classes whose fields are arrays, or lists and tuples of arrays, with one
+    entry for each element of a batch: `batch[rows]` selects elements.
+    """
+
+    def __getitem__(self, rows: Any) -> Self:
+        return type(self)(*(select(getattr(self, field.name), rows) for field in fields(self)))
+
+
+@dataclass(eq=False)
+class Bounds(Batch):
     r"""Sound bounds of a graph over n regions; `bounds[rows]` selects regions.
 
     Attributes
@@ -47,9 +57,6 @@ class Bounds:
     upper: Tensor
     empty: Tensor
     slopes: list[Tensor] | None = None
-
-    def __getitem__(self, rows: Any) -> "Bounds":
-        return Bounds(*(select(getattr(self, field.name), rows) for field in fields(self)))
 
 
 def constant_bounds(nodes: list[Range], n_in: int) -> Bounds:

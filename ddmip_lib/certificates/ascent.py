@@ -14,7 +14,6 @@ same kind stall at breakpoints, where a coordinate moves a fraction of its room.
 The steps only propose: their bounds are computed again with rounding.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from ..bounds.graph import Affine, Elementwise, Graph
 from ..bounds.propagation import BoundPropagation
 from ..bounds.regions import Ball
 from .losses import Losses, least_loss
+from .nodes import concatenated
 
 ADAM_RATE = 0.2  # length of the first step
 ADAM_RATE_DECAY = 0.95  # factor of the step length from one step to the next
@@ -59,8 +59,8 @@ class Ascent:
         The losses of the nodes.
     region : Ball
         The balls over which they are bounded.
-    below_shift : Tensor
-        Constants of the lower bounds of the activations, (k, units of all activations).
+    below, below_shift : Tensor
+        Slopes and constants of the lower bounds of the activations, (k, units of all activations).
     above, above_shift : Tensor
         Slopes and constants of their upper bounds.
     free : Tensor
@@ -72,6 +72,7 @@ class Ascent:
     graph: Graph
     losses: Losses
     region: Ball
+    below: Tensor
     below_shift: Tensor
     above: Tensor
     above_shift: Tensor
@@ -86,11 +87,12 @@ class Ascent:
             parts = [getattr(sweep.lines[index], name) for index in sweep.graph.activations]
             return concatenated(parts, region.centre)
 
-        splits = [part.to(region.centre) for part in sweep.splits or () if part is not None]
+        splits = [part for part in sweep.splits or () if part is not None]
         return cls(
             sweep.graph,
             losses,
             region,
+            joined("below"),
             joined("below_shift"),
             joined("above"),
             joined("above_shift"),
@@ -127,7 +129,7 @@ class Ascent:
         return self._coefs(self._back(slopes, duals)[2])
 
     def _coefs(self, taken: dict[int, Taken]) -> Tensor:
-        each = [taken[index].coef.expand(len(self.free), -1) for index in self.graph.activations]
+        each = (taken[index].coef.expand(len(self.free), -1) for index in self.graph.activations)
         return concatenated(each, self.region.centre)
 
     def _back(self, slopes: Tensor, duals: Tensor) -> tuple[Tensor, Tensor, dict[int, Taken]]:
@@ -170,7 +172,7 @@ class Ascent:
             else:
                 value = torch.stack([values[parent] for parent in node.parents]).sum(0)
             values.append(value)
-        return concatenated([values[index] for index in self.graph.hidden], point)
+        return concatenated((values[index] for index in self.graph.hidden), point)
 
 
 def climb(
@@ -252,16 +254,3 @@ class _Adam:
         rate = ADAM_RATE * ADAM_RATE_DECAY ** (self.steps - 1) / (1 - 0.9**self.steps)
         point = torch.addcdiv(self.point, self.mean, size, value=rate)
         self.point = point.clamp_(0.0).minimum(self.upper)
-
-
-def concatenated(parts: Sequence[Tensor], like: Tensor) -> Tensor:
-    """Return the parts of all activations side by side, (k, units); without any, (k, 0).
-
-    Parameters
-    ----------
-    parts : sequence of Tensor
-        One matrix (k, units) for each activation.
-    like : Tensor
-        A matrix with k rows.
-    """
-    return torch.cat(list(parts), 1) if parts else like[:, :0]

@@ -18,7 +18,6 @@ Linear bounds include their rounding (`bounds.rounding`); rounding of the terms 
 is bounded likewise.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -30,10 +29,10 @@ from ..bounds.graph import Graph
 from ..bounds.optimise import optimised_crown
 from ..bounds.propagation import BoundPropagation
 from ..bounds.result import Range
-from .ascent import Ascent, climb, concatenated
+from .ascent import Ascent, climb
 from .cut_ball import CutBall
 from .losses import Least, Losses, least_loss
-from .nodes import Nodes, switches
+from .nodes import Nodes, by_activation, concatenated, switches
 
 STEPS_PER_NODE = 30  # gradient steps of a node, by default
 GOAL_EXCESS = 1e-9
@@ -66,7 +65,7 @@ class Evaluated(NamedTuple):
     pull: Tensor
 
 
-def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]:
+def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> Range:
     """Bound the inputs of the activations over whole balls, with slopes for every unit and side.
 
     They take the time of many nodes, and hold in all nodes of the ball.
@@ -82,14 +81,14 @@ def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> list[Range]
 
     Returns
     -------
-    list of pairs of Tensor
-        Lower and upper bounds, (k, units) for each activation.
+    pair of Tensor
+        Lower and upper bounds, (k, units).
     """
     centre = losses.base.maximum(losses.lower).minimum(losses.upper)
     left = (radius - losses.cost(centre)).clamp(min=0.0)
     ball = Ball(losses.lower, losses.upper, centre, losses.up, losses.down, left)
     bounds = optimised_crown(graph, ball, steps=0, inner=STEPS_PER_RANGE)
-    return [bounds.nodes[index] for index in graph.hidden]
+    return _ranges(bounds.nodes, graph, centre)
 
 
 def sweep_of(
@@ -120,13 +119,14 @@ def sweep_of(
     centre = losses.base.maximum(nodes.lower).minimum(nodes.upper)
     cost = losses.cost(centre)
     prices = losses.up, losses.down, (radius - cost).clamp(min=0.0)
-    region = CutBall(nodes.lower, nodes.upper, centre, *prices, *nodes.cut)
-    known: list[Range] = [(cost.new_tensor(-torch.inf), cost.new_tensor(torch.inf))] * len(
-        graph.nodes
-    )
-    for index, ends in zip(graph.hidden, nodes.ranges, strict=True):
-        known[index] = ends
-    sweep = BoundPropagation(graph, region, splits=nodes.splits, frugal=True).run(known)
+    region = CutBall(nodes.lower, nodes.upper, centre, *prices, nodes.cut, nodes.level)
+    infinite = cost.new_tensor(torch.inf)
+    known: list[Range] = [(-infinite, infinite)] * len(graph.nodes)
+    ends = by_activation(graph, nodes.low), by_activation(graph, nodes.high)
+    for index, low, high in zip(graph.hidden, *ends, strict=True):
+        known[index] = (low, high)
+    splits = by_activation(graph, nodes.splits)
+    sweep = BoundPropagation(graph, region, splits=splits, frugal=True).run(known)
     return sweep, region, cost
 
 
@@ -134,8 +134,8 @@ def bound_by(
     sweep: BoundPropagation,
     losses: Losses,
     region: Ball,
-    slopes: Sequence[Tensor] | None,
-    duals: Sequence[Tensor],
+    slopes: Tensor | None,
+    duals: Tensor,
 ) -> tuple[Least, Tensor, Tensor]:
     """Bound the loss with given slopes of lower bounds and multipliers of splits.
 
@@ -147,10 +147,10 @@ def bound_by(
         The losses, one for each region.
     region : Ball
         The regions.
-    slopes : sequence of Tensor, optional
-        Slopes below the activations, (k, units) each; by default those with the smaller area.
-    duals : sequence of Tensor
-        Multipliers of the splits, (k, units) each.
+    slopes : Tensor, optional
+        Slopes below the activations, (k, units); by default those with the smaller area.
+    duals : Tensor
+        Multipliers of the splits, (k, units).
 
     Returns
     -------
@@ -160,8 +160,10 @@ def bound_by(
         The linear bounds of the negative output, (k, p) and (k,), rounding included.
     """
     minus = -region.lower.new_ones(1, 1, 1)
-    last = len(sweep.graph.nodes) - 1
-    coef, const = (part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals))
+    graph = sweep.graph
+    below = None if slopes is None else by_activation(graph, slopes)
+    found = sweep.follow_back(len(graph.nodes) - 1, minus, below, by_activation(graph, duals))
+    coef, const = (part[:, 0] for part in found)
     return least_loss(losses, region, coef, const), coef, const
 
 
@@ -210,18 +212,20 @@ def _evaluated(
     radius: Tensor,
 ) -> Evaluated:
     """The bounds with the best slopes and multipliers, rounding included."""
-    slopes = _by_activation(ascent.graph, best[0])
-    duals = _by_activation(ascent.graph, best[1])
-    least, coef, const = bound_by(sweep, ascent.losses, ascent.region, slopes, duals)
+    least, coef, const = bound_by(sweep, ascent.losses, ascent.region, *best)
+    low, high = _ranges(sweep.ranges, ascent.graph, coef)
+    cut, level = _cut(ascent.losses, radius, coef, const)
     bounded = replace(
         nodes,
         least=_value(ascent, sweep, least).maximum(nodes.least),
-        ranges=_entering(sweep),
-        cut=_cut(ascent.losses, radius, coef, const),
-        slopes=slopes,
-        duals=duals,
+        low=low,
+        high=high,
+        cut=cut,
+        level=level,
+        slopes=best[0],
+        duals=best[1],
     )
-    scores = _scores(ascent, sweep, least.multiplier[:, None] * ascent.coefs(*best))
+    scores = _scores(ascent, bounded, least.multiplier[:, None] * ascent.coefs(*best))
     return Evaluated(bounded, least.point, scores, _change(ascent.region, coef))
 
 
@@ -237,17 +241,6 @@ def _change(region: Ball, coef: Tensor) -> Tensor:
     return coef.abs() * (box.upper - box.lower)
 
 
-def _entering(sweep: BoundPropagation) -> list[Range]:
-    """The ranges of the units that enter activations."""
-    return [sweep.ranges[index] for index in sweep.graph.hidden]
-
-
-def _by_activation(graph: Graph, units: Tensor) -> list[Tensor]:
-    """The columns of each activation."""
-    sizes = [graph.nodes[index].units for index in graph.activations]
-    return list(units.split(sizes, 1)) if sizes else []
-
-
 def _cut(losses: Losses, radius: Tensor, coef: Tensor, const: Tensor) -> tuple[Tensor, Tensor]:
     """The half-spaces that contain all points with losses below the radius."""
     tolerated = torch.where(losses.gain.isinf(), 0.0, radius / losses.gain)
@@ -258,29 +251,24 @@ def _ascended(
     ascent: Ascent, sweep: BoundPropagation, nodes: Nodes, goal: Tensor, steps: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The slopes and multipliers after gradient steps, of all activations side by side."""
-    slopes = []
-    for index, start in zip(ascent.graph.activations, nodes.slopes, strict=True):
-        line = sweep.lines[index]
-        slopes.append(torch.where(start.isnan() | ~line.free, line.below, start))
+    slopes = torch.where(nodes.slopes.isnan() | ~ascent.free, ascent.below, nodes.slopes)
     first = bound_by(sweep, ascent.losses, ascent.region, slopes, nodes.duals)[0]
-    centre = ascent.region.centre
-    duals = concatenated(nodes.duals, centre)
-    steps = steps.to(goal.device)
-    return climb(ascent, concatenated(slopes, centre), duals, first.value, steps, goal)
+    return climb(ascent, slopes, nodes.duals, first.value, steps.to(goal.device), goal)
 
 
-def _scores(ascent: Ascent, sweep: BoundPropagation, pull: Tensor) -> Tensor:
+def _scores(ascent: Ascent, nodes: Nodes, pull: Tensor) -> Tensor:
     """Scores of splitting units: the loss that the constant of the upper bound costs, and a small
     term for the range; `pull` holds the coefficients of all units.
     """
-    ranges = _entering(sweep)
-    if not ranges:
+    if not pull.shape[1]:
         return pull.new_full((len(pull), 1), -1.0)
-    low, high = (torch.cat(ends, 1) for ends in zip(*ranges, strict=True))
     cost = (-pull).clamp(min=0.0) * ascent.above_shift
-    scores = cost + RANGE_WEIGHT * pull.abs() * torch.minimum(-low, high)
-    can_split = [
-        torch.full_like(ends[0], kind, dtype=torch.bool)
-        for kind, ends in zip(switches(ascent.graph), ranges, strict=True)
-    ]
-    return torch.where(ascent.free & torch.cat(can_split, 1), scores, -1.0)
+    scores = cost + RANGE_WEIGHT * pull.abs() * torch.minimum(-nodes.low, nodes.high)
+    can_split = ascent.free & switches(ascent.graph).to(pull.device)
+    return torch.where(can_split, scores, -1.0)
+
+
+def _ranges(ranges: list[Range], graph: Graph, like: Tensor) -> Range:
+    """The ranges of the inputs of all activations, side by side."""
+    low = concatenated((ranges[index][0] for index in graph.hidden), like)
+    return low, concatenated((ranges[index][1] for index in graph.hidden), like)

@@ -18,11 +18,11 @@ from torch import Tensor
 
 from ..bounds.graph import Graph
 from ..bounds.propagation import BoundPropagation
-from ..bounds.regions import Ball
 from ..pricing.pricing_problem import MARGIN
 from ..programs.lp import LPSolver
 from ..programs.program import Program, Rows
 from .bounding import bound_by, sweep_of
+from .cut_ball import CutBall
 from .losses import Losses
 from .nodes import Nodes
 
@@ -58,106 +58,71 @@ def solve_leaves(
     points : Tensor
         Points at which the bounds are nearly attained, (k, p).
     """
-    if not nodes.splits:
+    if not nodes.splits.shape[1]:
         return nodes.least, torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
-    nodes = _with_all_splits(nodes)
+    nodes = replace(nodes, splits=torch.where(nodes.low >= 0, 1, -1).to(torch.int8))
     sweep, region, cost = sweep_of(graph, losses, nodes, radius)
-    programs = _LeafPrograms(sweep, nodes.splits, losses, region, radius)
-    proposed, points = programs.solve(radius.device)
+    programs = _leaf_programs(sweep, nodes.splits, losses, region, radius)
+    proposed, steps = (torch.from_numpy(part).to(radius.device) for part in _solved(programs))
     best = bound_by(sweep, losses, region, None, proposed)[0].value
     best = best.maximum(bound_by(sweep, losses, region, None, nodes.duals)[0].value)
     value = torch.where(sweep.empty, torch.inf, cost + best)
-    return value.maximum(nodes.least), points
+    points = region.centre + steps[:, 0] - steps[:, 1]
+    return value.maximum(nodes.least), points.maximum(region.lower).minimum(region.upper)
 
 
-def _with_all_splits(nodes: Nodes) -> Nodes:
-    """The same nodes with every unit on its side as a split."""
-    signs = [torch.where(low >= 0, 1, -1).to(torch.int8) for low, _ in nodes.ranges]
-    return replace(nodes, splits=signs)
+def _solved(programs: list[Program]) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers of the splits, and steps up and down; zeros where the solver fails."""
+    solver = LPSolver()
+    duals = np.zeros((len(programs), len(programs[0].row_upper) - 1))
+    steps = np.zeros((len(programs), 2, len(programs[0].cost) // 2 - 1))
+    for k, program in enumerate(programs):
+        proposal = solver.solve(program)
+        if proposal.point is not None:
+            multipliers = np.maximum(-proposal.multipliers, 0.0)
+            duals[k] = multipliers[:-1] / max(multipliers[-1], MIN_OUTPUT_DUAL)
+            steps[k] = proposal.point[:-2].reshape(2, -1)
+    return duals, steps
 
 
-class _LeafPrograms:
-    """The linear programs of leaves, one each, with the columns: steps up, steps down, output that
-    counts, violation of the splits.
+def _leaf_programs(
+    sweep: BoundPropagation, splits: Tensor, losses: Losses, region: CutBall, radius: Tensor
+) -> list[Program]:
+    """The linear programs of leaves, with the columns: steps up, steps down, output that counts,
+    violation of the splits. The last constraint is the linear bound of the output that counts.
     """
-
-    def __init__(
-        self,
-        sweep: BoundPropagation,
-        splits: list[Tensor],
-        losses: Losses,
-        region: Ball,
-        radius: Tensor,
-    ) -> None:
-        graph = sweep.graph
-        self.sizes = [graph.nodes[index].units for index in graph.hidden]
-        bounds = [sweep.linear_bounds(index) for index in graph.hidden]
-        self.coef = _lower_bounds([coef for coef, _ in bounds])
-        self.const = _lower_bounds([const for _, const in bounds])
-        self.sign = torch.cat(splits, 1).cpu().numpy()
-        coef, const = sweep.linear_bounds(len(graph.nodes) - 1)
-        self.output_coef = coef[:, 1].cpu().numpy()
-        self.output_const = const[:, 1].cpu().numpy()
-        self.losses = losses.to("cpu")
-        self.radius = radius.cpu().numpy()
-        self.lower = region.lower.cpu().numpy()
-        self.upper = region.upper.cpu().numpy()
-        self.centre = region.centre.cpu().numpy()
-
-    def solve(self, device: torch.device) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Return multipliers for each activation, and points; zeros and centres where the solver
-        fails.
-        """
-        solver = LPSolver()
-        points = self.centre.copy()
-        duals = np.zeros(self.sign.shape)
-        for k, centre in enumerate(self.centre):
-            multipliers, solution, *_ = solver.solve(self._program(k))
-            if solution is None:
-                continue
-            multipliers = np.maximum(-multipliers, 0.0)
-            steps = solution[:-2].reshape(2, -1)
-            points[k] = np.clip(centre + steps[0] - steps[1], self.lower[k], self.upper[k])
-            split = self.sign[k] != 0
-            duals[k, split] = multipliers[:-1] / max(multipliers[-1], MIN_OUTPUT_DUAL)
-        by_activation = torch.from_numpy(duals).to(device).split(self.sizes, 1)
-        return by_activation, torch.from_numpy(points).to(device)
-
-    def _program(self, k: int) -> Program:
-        """The linear program of one leaf."""
-        matrix, limits = self._constraints(k)
-        losses = self.losses
-        gain = float(losses.gain[k])
-        counted = [-np.inf, float(losses.level[k])]
-        if np.isinf(gain):
-            gain = 0.0
-            counted = [2 * MARGIN, 2 * MARGIN]
-        violation_cost = VIOLATION_COST_PER_RADIUS * max(float(self.radius[k]), MIN_RADIUS)
-        cost = np.concatenate([losses.up[k], losses.down[k], [-gain, violation_cost]])
-        lower = np.zeros(len(cost))
-        lower[-2] = counted[0]
-        steps = [self.upper[k] - self.centre[k], self.centre[k] - self.lower[k]]
-        upper = np.concatenate([*steps, [counted[1], np.inf]])
-        integer = np.zeros(len(cost), dtype=bool)
-        return Program(cost, matrix, limits - np.inf, limits, lower, upper, integer)
-
-    def _constraints(self, k: int) -> tuple[Rows, np.ndarray]:
-        """The splits, and the linear bound of the output that counts, of one leaf."""
-        centre = self.centre[k]
-        split = self.sign[k] != 0
-        sign = self.sign[k, split].astype(float)
-        splits = -sign[:, None] * self.coef[k, split]
-        output = self.output_coef[k]
-        limits = sign * self.const[k, split] - splits @ centre
-        output_limit = -self.output_const[k] - output @ centre
-        coefficients = np.vstack([splits, output])
-        last_columns = np.zeros((len(coefficients), 2))
-        last_columns[-1, 0] = 1.0
-        last_columns[:, 1] = -1.0
-        matrix = np.hstack([coefficients, -coefficients, last_columns])
-        return Rows.of(csr_matrix(matrix)), np.append(limits, output_limit)
+    is_class = losses.gain.isinf()[:, None]
+    gain = torch.where(is_class, 0.0, losses.gain[:, None])
+    violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=MIN_RADIUS)
+    cost = torch.cat([losses.up, losses.down, -gain, violation_cost[:, None]], 1)
+    matrix, limits = _constraints(sweep, splits, region.centre)
+    least = torch.where(is_class, 2 * MARGIN, -torch.inf)
+    most = torch.where(is_class, 2 * MARGIN, losses.level[:, None])
+    lower = torch.cat([torch.zeros_like(cost[:, 2:]), least, torch.zeros_like(most)], 1)
+    upper = torch.cat([*region.rooms, most, torch.full_like(most, torch.inf)], 1)
+    arrays = [part.cpu().numpy() for part in (cost, matrix, limits, lower, upper)]
+    continuous = np.zeros(cost.shape[1], dtype=bool)
+    return [
+        Program(c, Rows.of(csr_matrix(rows)), b - np.inf, b, low, high, continuous)
+        for c, rows, b, low, high in zip(*arrays, strict=True)
+    ]
 
 
-def _lower_bounds(parts: list[Tensor]) -> np.ndarray:
-    """The bounds below the units of all activations, without those below their negatives."""
-    return torch.cat([part.tensor_split(2, 1)[0] for part in parts], 1).cpu().numpy()
+def _constraints(sweep: BoundPropagation, splits: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+    """Coefficients and limits of the splits and of the linear bound of the output.
+
+    The latter is the bound of the negative output, and the output counts up to its negative.
+    """
+    graph = sweep.graph
+    bounds = [sweep.linear_bounds(index) for index in graph.hidden]
+    output = sweep.linear_bounds(len(graph.nodes) - 1)
+    parts = [[part.tensor_split(2, 1)[0] for part in each] for each in bounds]
+    parts.append([part[:, 1:] for part in output])
+    coef, const = (torch.cat(each, 1) for each in zip(*parts, strict=True))
+    sign = torch.cat([splits, -torch.ones_like(const[:, :1])], 1)
+    steps = -sign[..., None] * coef
+    limits = sign * const - (steps @ centre[..., None])[..., 0]
+    ones = torch.ones_like(limits[..., None])
+    counted = torch.zeros_like(ones)
+    counted[:, -1] = 1.0
+    return torch.cat([steps, -steps, counted, -ones], 2), limits

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..bounds import Ball, Box, Graph, crown, intervals
+from ..bounds.result import Batch
 from ..model.blocks import Blocks
 from ..numerics import gamma
 from ..pricing.pricing_problem import MARGIN, PricingProblem
@@ -27,8 +28,8 @@ MAX_MULTIPLIER = 1e12  # value per unit of output, where the linear bound cannot
 MIN_DECREASE = 1e-300  # output units: guards a division by zero
 
 
-@dataclass(frozen=True, eq=False)
-class Losses:
+@dataclass(eq=False)
+class Losses(Batch):
     """Losses of k blocks with one network at given prices.
 
     Attributes
@@ -55,9 +56,6 @@ class Losses:
     gain: Tensor
     level: Tensor
     top: Tensor
-
-    def __getitem__(self, rows: Tensor) -> "Losses":
-        return Losses(*(getattr(self, part.name)[rows] for part in fields(self)))
 
     def to(self, device: str | torch.device) -> "Losses":
         """Return the same losses with their tensors on another device."""

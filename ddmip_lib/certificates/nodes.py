@@ -2,21 +2,21 @@
 off.
 """
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.graph import Elementwise, Graph
-from ..bounds.result import Range, select
+from ..bounds.result import Batch
 from .losses import Losses
 
 
 @dataclass(eq=False)
-class Nodes:
-    """Nodes as parallel arrays, with one entry for each.
+class Nodes(Batch):
+    r"""Nodes as parallel arrays, with one entry for each; units are those of all activations.
 
     Attributes
     ----------
@@ -24,45 +24,44 @@ class Nodes:
         The index of each node's entry in the losses, (k,).
     lower, upper : Tensor
         The boxes of the nodes, (k, p).
-    splits : list of Tensor
-        For each activation -1 (off), 0 or 1 (on) for each unit, (k, units).
+    splits : Tensor
+        -1 (off), 0 or 1 (on) for each unit, (k, units).
     least : Tensor
         Lower bounds of the losses, (k,).
-    ranges : list of pairs of Tensor
-        Lower and upper bounds of the inputs of each activation, (k, units).
-    cut : pair of Tensor
-        Half-spaces that contain every point of the node with a loss within the radius.
-    slopes, duals : list of Tensor
-        Slopes of lower bounds and multipliers of splits to start the optimisation from.
+    low, high : Tensor
+        Lower and upper bounds of the inputs of the activations, (k, units).
+    cut, level : Tensor
+        Half-spaces $c^\top u + l \ge 0$ that contain every point of the node with a loss within
+        the radius, (k, p) and (k,).
+    slopes, duals : Tensor
+        Slopes of lower bounds and multipliers of splits to start the optimisation from, (k, units).
     """
 
     row: Tensor
     lower: Tensor
     upper: Tensor
-    splits: list[Tensor]
+    splits: Tensor
     least: Tensor
-    ranges: list[Range]
-    cut: tuple[Tensor, Tensor]
-    slopes: list[Tensor]
-    duals: list[Tensor]
+    low: Tensor
+    high: Tensor
+    cut: Tensor
+    level: Tensor
+    slopes: Tensor
+    duals: Tensor
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def __getitem__(self, rows: Any) -> "Nodes":
-        return Nodes(*(select(getattr(self, field.name), rows) for field in fields(self)))
-
     def bytes(self) -> int:
         """Return roughly how many bytes of memory the nodes take."""
-        units = sum(split.shape[1] for split in self.splits)
-        return len(self) * 8 * (4 * units + 4 * self.lower.shape[1])
+        return len(self) * 8 * (4 * self.splits.shape[1] + 4 * self.lower.shape[1])
 
     def kept(self) -> "Nodes":
         """Return the boxes and splits of the nodes alone, which hold in balls of any radius."""
         return fresh(self.row, self.lower, self.upper, self.splits)
 
 
-def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> Nodes:
+def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: Tensor) -> Nodes:
     """Return nodes of which only boxes and splits are given.
 
     Parameters
@@ -71,8 +70,8 @@ def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> No
         The index of each node's entry in the losses, (k,).
     lower, upper : Tensor
         The boxes, (k, p).
-    splits : list of Tensor
-        The splits of each activation, (k, units).
+    splits : Tensor
+        The splits, (k, units).
 
     Returns
     -------
@@ -80,8 +79,8 @@ def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> No
         The nodes; their other entries are constants that take no memory.
     """
 
-    def full(like: Tensor, value: float) -> Tensor:
-        return lower.new_full((1, 1), value, dtype=torch.float64).expand(like.shape)
+    def full(value: float) -> Tensor:
+        return lower.new_full((1, 1), value, dtype=torch.float64).expand(splits.shape)
 
     return Nodes(
         row,
@@ -89,10 +88,12 @@ def fresh(row: Tensor, lower: Tensor, upper: Tensor, splits: list[Tensor]) -> No
         upper,
         splits,
         least=lower.new_zeros(len(row), dtype=torch.float64),
-        ranges=[(full(split, -torch.inf), full(split, torch.inf)) for split in splits],
-        cut=(torch.zeros_like(lower), torch.zeros_like(lower[:, 0])),
-        slopes=[full(split, torch.nan) for split in splits],
-        duals=[full(split, 0.0) for split in splits],
+        low=full(-torch.inf),
+        high=full(torch.inf),
+        cut=torch.zeros_like(lower),
+        level=torch.zeros_like(lower[:, 0]),
+        slopes=full(torch.nan),
+        duals=full(0.0),
     )
 
 
@@ -117,13 +118,12 @@ def roots(graph: Graph, losses: Losses) -> Nodes:
     >>> from ddmip_lib.predictors import mlp
     >>> one, graph = torch.ones(3, 2), network_graph(mlp(2, 4, 2), 2)
     >>> nodes = roots(graph, Losses(-one, one, 0 * one, one, one, one[:, 0], one[:, 0], one[:, 0]))
-    >>> len(nodes), [split.shape for split in nodes[:2].splits]
-    (3, [torch.Size([2, 4]), torch.Size([2, 4])])
+    >>> len(nodes), nodes[:2].splits.shape
+    (3, torch.Size([2, 8]))
     """
     k = len(losses.lower)
     row = torch.arange(k, device=losses.lower.device)
-    units = [graph.nodes[index].units for index in graph.activations]
-    splits = [row.new_zeros(k, count, dtype=torch.int8) for count in units]
+    splits = row.new_zeros(k, sum(unit_counts(graph)), dtype=torch.int8)
     return fresh(row, losses.lower, losses.upper, splits)
 
 
@@ -144,10 +144,7 @@ def switched(nodes: Nodes, unit: Tensor, sign: int) -> Nodes:
     Nodes
         One child for each node.
     """
-    sizes = [split.shape[1] for split in nodes.splits]
-    splits = torch.cat(nodes.splits, 1)
-    splits[torch.arange(len(nodes), device=unit.device), unit] = sign
-    return replace(nodes, splits=list(splits.split(sizes, 1)))
+    return replace(nodes, splits=nodes.splits.scatter(1, unit[:, None], sign))
 
 
 def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
@@ -167,14 +164,46 @@ def halved(nodes: Nodes, coordinate: Tensor, sign: int) -> Nodes:
     Nodes
         One child for each node.
     """
-    at = torch.arange(len(nodes), device=nodes.row.device), coordinate
-    middle = 0.5 * (nodes.lower + nodes.upper)[at]
+    column = coordinate[:, None]
+    middle = 0.5 * (nodes.lower + nodes.upper).gather(1, column)
     if sign > 0:
-        return replace(nodes, lower=nodes.lower.index_put(at, middle))
-    return replace(nodes, upper=nodes.upper.index_put(at, middle))
+        return replace(nodes, lower=nodes.lower.scatter(1, column, middle))
+    return replace(nodes, upper=nodes.upper.scatter(1, column, middle))
 
 
-def switches(graph: Graph) -> list[bool]:
-    """Return for each activation whether its units can be split at 0, as those of a ReLU."""
-    kinds = [node.kind for node in graph.nodes if isinstance(node, Elementwise)]
-    return [ACTIVATIONS[kind].switches for kind in kinds]
+def switches(graph: Graph) -> Tensor:
+    """Return for each unit whether it can be split at 0, as that of a ReLU."""
+    activations = [node for node in graph.nodes if isinstance(node, Elementwise)]
+    kinds = [node.kind for node in activations for _ in range(node.units)]
+    return torch.tensor([ACTIVATIONS[kind].switches for kind in kinds], dtype=torch.bool)
+
+
+def unit_counts(graph: Graph) -> list[int]:
+    """Return the number of units of each activation."""
+    return [graph.nodes[index].units for index in graph.activations]
+
+
+def by_activation(graph: Graph, units: Tensor) -> list[Tensor]:
+    """Return the columns of each activation.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    units : Tensor
+        One column for each unit of all activations, (k, units).
+    """
+    return list(units.split(unit_counts(graph), 1))
+
+
+def concatenated(parts: Iterable[Tensor], like: Tensor) -> Tensor:
+    """Return the columns of all activations side by side, (k, units); without any, (k, 0).
+
+    Parameters
+    ----------
+    parts : iterable of Tensor
+        One matrix (k, units) for each activation.
+    like : Tensor
+        A matrix with k rows.
+    """
+    return torch.cat([like[:, :0], *parts], 1)

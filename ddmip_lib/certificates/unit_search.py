@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..bounds.graph import Graph
-from ..bounds.result import concatenate, select
+from ..bounds.result import concatenate
 from ..clock import now
 from ..pricing.pricing_problem import MARGIN, ascend, reduce_to_boundary
 from .bounding import STEPS_PER_NODE, Evaluated, evaluate, ranges_in_balls
@@ -46,9 +46,9 @@ PER_LOSS = (
     "work_at_search",
     "radius",
     "work_at_ball",
-    "root_evaluated",
     "refined",
-    "ranges",
+    "low",
+    "high",
 )
 """Attributes of the search with one entry for each loss."""
 
@@ -116,15 +116,14 @@ class ReLUBranchAndBound:
         losses: Losses,
         possible: Tensor,
         tolerance: float,
-        steps: int | None = None,
+        steps: int = STEPS_PER_NODE,
     ) -> None:
         self.graph = graph
         self.losses = losses
         self.tolerance = tolerance
-        self.steps = STEPS_PER_NODE if steps is None else steps
-        self.cpu_graph = graph.to("cpu")
-        self.cpu_losses = losses.to("cpu")
-        self.linear_leaves = all(switches(graph))  # whether nodes without free units are linear
+        self.steps = steps
+        # whether nodes without free units are linear
+        self.linear_leaves = bool(switches(graph).all())
         device = losses.lower.device
         self.batch = _batch_size(graph, device)
 
@@ -139,19 +138,16 @@ class ReLUBranchAndBound:
         self.work_at_search = torch.zeros_like(self.work)
         self.work_at_ball = torch.zeros_like(self.work)
         self.active = torch.zeros(k, dtype=torch.bool, device=device)
-        self.root_evaluated = torch.zeros_like(self.active)
-        self.refined = torch.zeros_like(self.active)  # whether `ranges` hold in the ball
-        self.ranges = [self._all_values(graph.nodes[index].units) for index in graph.hidden]
-        self.selected: Nodes | None = None
-        self.current: Nodes | None = None  # the batch in progress
-        self.open: list[Nodes] = []
-        self.leaves: list[Nodes] = [roots(graph, losses)]
-        self._next_ball(torch.ones_like(self.active))
+        # whether the ranges of units, `low` and `high`, are those of the ball
+        self.refined = torch.zeros_like(self.active)
+        first = roots(graph, losses)
+        self.low = first.low.clone()
+        self.high = first.high.clone()
 
-    def _all_values(self, units: int) -> tuple[Tensor, Tensor]:
-        """Infinite ranges of the units of a node."""
-        high = self.floor.new_full((len(self.floor), units), torch.inf)
-        return -high, high
+        self.batches: list[Nodes] = []  # selected nodes; the first batch is in progress
+        self.open: list[Nodes] = []  # all other open nodes
+        self.leaves: list[Nodes] = [first]
+        self._next_ball(torch.ones_like(self.active))
 
     @property
     def target(self) -> Tensor:
@@ -166,19 +162,19 @@ class ReLUBranchAndBound:
     @property
     def finished(self) -> bool:
         """Whether no node is open."""
-        return not self._open_nodes()
+        return not (self.open or self.batches)
 
     def unfathomed(self) -> Tensor:
         """Return the number of open nodes of each loss."""
         total = torch.zeros_like(self.work)
-        for nodes in self._open_nodes():
+        for nodes in [*self.open, *self.batches]:
             total = total + nodes.row.bincount(minlength=len(self.work))
         return total
 
     def progress(self) -> LossBounds:
         """Return what is proved so far, also within unfinished balls."""
         least = self._reached()
-        for nodes in self._open_nodes():
+        for nodes in [*self.open, *self.batches]:
             least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
         found = torch.maximum(self.floor, least), self.possible, self.work
         return LossBounds(*(part.cpu().clone() for part in found))
@@ -219,7 +215,7 @@ class ReLUBranchAndBound:
         list of pairs of Tensor and ReLUBranchAndBound
             For each search the indices of its losses, and the search.
         """
-        pool = concatenate(self._open_nodes())
+        pool = concatenate([*self.open, *self.batches])
         leaves = concatenate(self.leaves)
         pool = pool[pool.row.argsort(stable=True)]
         device = pool.row.device
@@ -235,20 +231,16 @@ class ReLUBranchAndBound:
         rows = nodes.row.unique()
         part = copy(self)
         part.losses = self.losses[rows]
-        part.cpu_losses = self.cpu_losses[rows.cpu()]
         for name in PER_LOSS:
-            setattr(part, name, select(getattr(self, name), rows))
-        part.selected = None
-        part.current = None
+            setattr(part, name, getattr(self, name)[rows])
+        part.batches = []
         part.open = [replace(nodes, row=torch.searchsorted(rows, nodes.row))]
         part.leaves = [replace(leaves, row=torch.searchsorted(rows, leaves.row))]
         return rows, part
 
     def state(self) -> dict[str, Any]:
         """Return all attributes but the network, from which `resumed` continues."""
-        state = dict(vars(self))
-        del state["graph"], state["cpu_graph"]
-        return state
+        return {name: value for name, value in vars(self).items() if name != "graph"}
 
     @classmethod
     def resumed(cls, graph: Graph, state: dict[str, Any]) -> "ReLUBranchAndBound":
@@ -262,20 +254,19 @@ class ReLUBranchAndBound:
             The state of the search.
         """
         search = cls.__new__(cls)
-        vars(search).update(deepcopy(state), graph=graph, cpu_graph=graph.to("cpu"))
+        vars(search).update(deepcopy(state), graph=graph)
         return search
 
     def step(self) -> None:
         """Evaluate one batch of nodes and branch on those that are not proved."""
-        self.current = self._take()  # counts as open until its children exist
-        nodes = self._refined(self.current)
+        nodes = self._refined(self._take())
         long = (self.work - self.work_at_ball)[nodes.row] >= MORE_STEPS_NODES
         steps = torch.where(long, MORE_STEPS_FACTOR * self.steps, self.steps)
         found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row], steps)
         self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
         self._search_points(found)
         self._branch(found)
-        self.current = None
+        del self.batches[0]  # it counts as open until its children exist
         self._finish_balls()
 
     def _reach(self) -> Tensor:
@@ -284,30 +275,17 @@ class ReLUBranchAndBound:
     def _reached(self) -> Tensor:
         return torch.minimum(self._reach(), self.unsplittable)
 
-    def _open_nodes(self) -> list[Nodes]:
-        found = list(self.open)
-        if self.selected is not None:
-            found.append(self.selected)
-        if self.current is not None:
-            found.append(self.current)
-        return found
-
     def _take(self) -> Nodes:
         """Nodes of the losses with the least work, those with the smallest bound first."""
-        if self.current is not None:  # the previous batch was interrupted
-            self.open = [*self.open, self.current]
-            self.current = None
-        if self.selected is None:
+        if not self.batches:
             pool: Nodes = concatenate(self.open)
             depth_first = pool.bytes() > DEPTH_FIRST_BYTES
             order = pool.least.argsort(stable=True, descending=depth_first)
             order = order[self.work[pool.row[order]].argsort(stable=True)]
             count = BATCHES_AHEAD * self.batch
-            self.selected = pool[order[:count]]
+            self.batches = [pool[part] for part in order[:count].split(self.batch)]
             self.open = [pool[order[count:]]] if len(pool) > count else []
-        nodes = self.selected
-        self.selected = nodes[self.batch :] if len(nodes) > self.batch else None
-        return nodes[: self.batch]
+        return self.batches[0]
 
     def _refined(self, nodes: Nodes) -> Nodes:
         """The nodes with the ranges of their balls, which are computed first for hard losses."""
@@ -315,18 +293,12 @@ class ReLUBranchAndBound:
         in_ball = self.work[rows] - self.work_at_ball[rows]
         hard = rows[~self.refined[rows] & (in_ball >= REFINED_RANGES_NODES)]
         if len(hard):
-            found = ranges_in_balls(self.graph, self.losses[hard], self._reach()[hard])
-            for ball, refined in zip(self.ranges, found, strict=True):
-                ball[0][hard] = refined[0]
-                ball[1][hard] = refined[1]
+            low, high = ranges_in_balls(self.graph, self.losses[hard], self._reach()[hard])
+            self.low[hard] = low
+            self.high[hard] = high
             self.refined[hard] = True
-        if not self.refined[rows].any():
-            return nodes
-        tight = [
-            (torch.maximum(low, ball[0][nodes.row]), torch.minimum(high, ball[1][nodes.row]))
-            for (low, high), ball in zip(nodes.ranges, self.ranges, strict=True)
-        ]
-        return replace(nodes, ranges=tight)
+        low = nodes.low.maximum(self.low[nodes.row])
+        return replace(nodes, low=low, high=nodes.high.minimum(self.high[nodes.row]))
 
     def _search_points(self, found: Evaluated) -> None:
         """Search for points with smaller losses from those at which bounds are attained, whenever
@@ -339,28 +311,27 @@ class ReLUBranchAndBound:
         relative = (found.nodes.least / self.possible[row].clamp(min=1e-300))[due]
         promising = due[relative.argsort()[:MAX_POINT_SEARCHES]]
         self.work_at_search[row[promising]] = self.work[row[promising]]
-        row = row[promising].cpu()
-        losses = self.cpu_losses[row]
-        task = losses.task()
+        losses = self.losses[row[promising]].to("cpu")
+        graph = self.graph.to("cpu")
         start = found.point[promising].cpu()
-        points, _ = ascend(self.cpu_graph, task, start, POINT_SEARCH_STEPS, radius=0.05)
+        points, _ = ascend(graph, losses.task(), start, POINT_SEARCH_STEPS, radius=0.05)
         if bool(losses.gain.isinf().all()):
-            points = reduce_to_boundary(self.cpu_graph, task, points)
-        self._submit(row, points)
+            points = reduce_to_boundary(graph, losses.task(), points)
+        self._submit(row[promising], points)
 
     def _submit(self, row: Tensor, points: Tensor) -> None:
         """Lower the smallest known losses by those of points."""
-        loss = self.cpu_losses[row].at(points, self.cpu_graph(points)[:, 0], MARGIN)
-        device = self.possible.device
-        self.possible.scatter_reduce_(0, row.to(device), loss.to(device), "amin")
+        points = points.cpu()
+        output = self.graph.to("cpu")(points)[:, 0]
+        loss = self.losses[row].to("cpu").at(points, output, MARGIN)
+        self.possible.scatter_reduce_(0, row, loss.to(row.device), "amin")
 
     def _branch(self, found: Evaluated) -> None:
         """Split a unit of each node that is not proved; without one, solve or bisect the node."""
         nodes = found.nodes
         proved = nodes.least >= self._reach()[nodes.row]
-        root = ~proved & ~self.root_evaluated[nodes.row]
+        root = ~proved & (self.work[nodes.row] == 1)  # the first node of a loss
         self.radius[nodes.row[root]] = nodes.least[root]  # the ball that the root did prove
-        self.root_evaluated[nodes.row] = True
         proved |= root
         self._keep(nodes, proved)
         best, unit = found.scores.max(1)
@@ -379,7 +350,7 @@ class ReLUBranchAndBound:
         """Bound nodes in which no unit can switch by linear programs."""
         reach = self._reach()[nodes.row]
         nodes.least, points = solve_leaves(self.graph, self.losses[nodes.row], nodes, reach)
-        self._submit(nodes.row.cpu(), points.cpu())
+        self._submit(nodes.row, points)
         proved = nodes.least >= self._reach()[nodes.row]
         self._keep(nodes, proved)
         self._set_aside(nodes[~proved])
@@ -404,7 +375,7 @@ class ReLUBranchAndBound:
     def _finish_balls(self) -> None:
         """Raise floors of losses without open nodes to their radius, and enlarge their balls."""
         finished = self.active.clone()
-        for nodes in self._open_nodes():
+        for nodes in [*self.open, *self.batches]:
             finished[nodes.row] = False
         if finished.any():
             raised = torch.maximum(self.floor, self._reached())
@@ -418,14 +389,13 @@ class ReLUBranchAndBound:
         fast = self.work - self.work_at_ball < FAST_GROWTH_NODES
         growth = torch.where(fast, FAST_RADIUS_GROWTH, RADIUS_GROWTH)
         fraction = (self.floor / self.target + growth).clamp(min=FIRST_RADIUS)
-        grows = self.root_evaluated & (fraction < 1 - RADIUS_GROWTH / 2)
+        grows = (self.work > 0) & (fraction < 1 - RADIUS_GROWTH / 2)
         fraction = torch.where(grows, fraction, 1.0)
         self.radius = torch.where(going, fraction * self.target, self.radius)
         self.work_at_ball = torch.where(rows, self.work, self.work_at_ball)
         self.refined = self.refined & ~rows
-        for low, high in self.ranges:
-            low[rows] = -torch.inf
-            high[rows] = torch.inf
+        self.low[rows] = -torch.inf
+        self.high[rows] = torch.inf
         leaves: Nodes = concatenate(self.leaves)
         restarted = going[leaves.row]
         others = (self.active & ~going)[leaves.row]

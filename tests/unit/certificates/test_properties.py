@@ -24,12 +24,12 @@ from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, crown, network_graph, optimised_crown
 from ddmip_lib.bounds.graph import Graph
 from ddmip_lib.certificates import unit_search
-from ddmip_lib.certificates.ascent import Ascent, concatenated
+from ddmip_lib.certificates.ascent import Ascent
 from ddmip_lib.certificates.bounding import evaluate, ranges_in_balls, sweep_of
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import solve_leaves
 from ddmip_lib.certificates.losses import Losses, least_loss, losses_at
-from ddmip_lib.certificates.nodes import fresh, halved, roots, switched
+from ddmip_lib.certificates.nodes import concatenated, fresh, halved, roots, switched
 from ddmip_lib.certificates.unit_search import ReLUBranchAndBound
 from ddmip_lib.model.blocks import Blocks
 from tests.builders.blocks import grid, random_mode
@@ -259,9 +259,7 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
     draw = np.random.default_rng(seed)
     rows = random_rows(draw, kind, classes, k=3)
     nodes = roots(rows.graph, rows.losses)
-    nodes.splits = [
-        torch.from_numpy(draw.integers(-1, 2, split.shape)).to(torch.int8) for split in nodes.splits
-    ]
+    nodes.splits = torch.from_numpy(draw.integers(-1, 2, nodes.splits.shape)).to(torch.int8)
     with torch.no_grad():
         sweep, region, _ = sweep_of(rows.graph, rows.losses, nodes, rows.possible)
     lines = [sweep.lines[index] for index in rows.graph.activations]
@@ -269,7 +267,7 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
         torch.where(line.free, torch.from_numpy(draw.random(line.free.shape)), line.below)
         for line in lines
     ]
-    duals = [torch.from_numpy(draw.exponential(0.1, split.shape)) for split in nodes.splits]
+    duals = [torch.from_numpy(draw.exponential(0.1, line.free.shape)) for line in lines]
     ascent = Ascent.of(sweep, rows.losses, region)
     start = [concatenated(each, region.centre) for each in (slopes, duals)]
     value, *found = ascent.step(*start)
@@ -355,9 +353,10 @@ def test_ranges_in_a_ball_hold_everywhere_in_it(seed: int, kind: str) -> None:
         points = double(grid(one.lower[0].numpy(), one.upper[0].numpy(), one.base[0].numpy()))
         points = points[rows.losses[torch.full((len(points),), i)].cost(points) <= radius[i]]
         values = rows.graph.values(points)
-        for (low, high), index in zip(found, rows.graph.hidden, strict=True):
-            assert (values[index] >= low[i]).all()
-            assert (values[index] <= high[i]).all()
+        low, high = found
+        before = concatenated((values[index] for index in rows.graph.hidden), points)
+        assert (before >= low[i]).all()
+        assert (before <= high[i]).all()
 
 
 def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +367,7 @@ def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.Mon
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         nodes = search._refined(search._take())
         assert bool(search.refined.all()) == (hard == 0)
-        assert all(bool(low.isfinite().all()) == (hard == 0) for low, _ in nodes.ranges)
+        assert bool(nodes.low.isfinite().all()) == (hard == 0)
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         assert search.run(np.inf)
         found[hard] = search.progress().loss_bound
@@ -391,26 +390,23 @@ def test_what_children_inherit_still_holds(seed: int, kind: str, classes: bool) 
     )
     loss = plain_loss(rows.losses, 0, u, rows.graph(u)[:, 0])
     values = rows.graph.values(u)
+    before = concatenated((values[index] for index in rows.graph.hidden), u)
     inside = np.ones(len(u), dtype=bool)
     for _ in range(4):
         found = evaluate(rows.graph, rows.losses, nodes, radius, steps=2)
         nodes = found.nodes
         near = inside & (loss < radius.item() * (1 - 1e-9))
         assert nodes.least.item() <= loss[near].min(initial=np.inf) + 1e-9
-        cut, level = (part[0].numpy() for part in nodes.cut)
+        cut, level = nodes.cut[0].numpy(), nodes.level[0].numpy()
         front = u[near].numpy() @ cut + level
         assert front.min(initial=0.0) >= -1e-9 * (1 + np.abs(cut).max(initial=0.0))
-        for (low, high), index in zip(nodes.ranges, rows.graph.hidden, strict=True):
-            assert (values[index][near] >= low - 1e-9).all()
-            assert (values[index][near] <= high + 1e-9).all()
+        assert (before[near] >= nodes.low - 1e-9).all()
+        assert (before[near] <= nodes.high + 1e-9).all()
         best, unit = found.scores.max(1)
         sign = int(draw.choice([-1, 1]))
         if best.item() >= 0 and draw.random() < 0.8:
             nodes = switched(nodes, unit, sign)
-            before = torch.cat([values[index] for index in rows.graph.hidden], 1)[
-                :, unit.item()
-            ].numpy()
-            inside &= sign * before >= 0
+            inside &= sign * before[:, unit.item()].numpy() >= 0
         else:
             coordinate = int(draw.integers(rows.graph.n_in))
             middle = 0.5 * (nodes.lower + nodes.upper)[0, coordinate].item()
@@ -452,7 +448,7 @@ def test_a_node_without_free_units_is_settled_exactly(seed: int, classes: bool, 
     )
     expected = np.inf if exact.status == 2 else exact.fun
     radius = rows.possible
-    splits = [torch.from_numpy(sign[None]).to(torch.int8)]
+    splits = torch.from_numpy(sign[None]).to(torch.int8)
     node = fresh(torch.zeros(1, dtype=torch.long), losses.lower, losses.upper, splits)
     node = evaluate(rows.graph, losses, node, radius, steps=0).nodes
     least, point = solve_leaves(rows.graph, losses, node, radius)
@@ -531,8 +527,9 @@ def test_nodes_for_the_next_radius_hold_nothing_of_the_last() -> None:
     nodes = evaluate(rows.graph, rows.losses, roots(rows.graph, rows.losses), rows.possible).nodes
     kept = nodes.kept()
     assert kept.least.abs().max() == 0
-    assert all(part.abs().max() == 0 for part in kept.cut)
-    assert all((low == -torch.inf).all() and (high == torch.inf).all() for low, high in kept.ranges)
+    assert all(part.abs().max() == 0 for part in (kept.cut, kept.level))
+    assert (kept.low == -torch.inf).all()
+    assert (kept.high == torch.inf).all()
     again = fresh(nodes.row, nodes.lower, nodes.upper, nodes.splits)
     assert (again.least == kept.least).all()
 
@@ -583,10 +580,10 @@ def test_a_node_that_is_proven_or_empty_takes_no_step(monkeypatch: pytest.Monkey
     radius = torch.stack([rows.possible[0], 0.9 * first, rows.possible[0], rows.possible[0]])
     assert 0 < first < rows.possible[0]
     root.least[2] = rows.possible[0]
-    on = evaluate(rows.graph, losses, root, radius, steps=0).nodes.ranges[0]
-    unit = int((on[0][3] > 0).to(torch.int8).argmax())
-    assert on[0][3, unit] > 0, "a unit that is always on, which this node wants off"
-    root.splits[0][3, unit] = -1
+    low = evaluate(rows.graph, losses, root, radius, steps=0).nodes.low
+    unit = int((low[3] > 0).to(torch.int8).argmax())
+    assert low[3, unit] > 0, "a unit that is always on, which this node wants off"
+    root.splits[3, unit] = -1
     taken = counted_steps(monkeypatch)
     found = evaluate(rows.graph, losses, root, radius, steps=7)
     assert taken == [1] * 7
@@ -617,7 +614,7 @@ def test_the_whole_ball_is_asked_first_and_what_one_node_proves_of_it_is_kept() 
         rows.graph, rows.losses, roots(rows.graph, rows.losses), search.target, steps=4
     ).nodes.least
     search.step()
-    assert search.root_evaluated.all()
+    assert (search.work > 0).all()
     assert torch.allclose(search.floor, whole.minimum(search.target), atol=1e-12)
     assert (search.radius[~search.closed] > search.floor[~search.closed]).all()
 
@@ -634,10 +631,9 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
         (0.9, 99),
     ):
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
-        search.root_evaluated |= True
         search.floor = floor * search.target
         search.work = torch.full_like(search.work, work)
-        search._next_ball(search.root_evaluated.clone())
+        search._next_ball(torch.ones_like(search.active))
         shares[floor, work] = (search.radius / search.target).numpy()
         assert search.active.all()
     for found, expected in zip(shares.values(), (0.4, 0.7, 0.6, 1.0, 0.92, 1.0), strict=True):
