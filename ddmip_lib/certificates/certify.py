@@ -34,16 +34,16 @@ from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
 from ..model.structure import Structure
-from ..model.workers import Executor, check_client
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import closes_gap
+from ..workers import Executor, check_client, work_in_processes
 from .bound_state import BoundState, SearchSettings
 from .bounding import STEPS_PER_NODE
 from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import lagrangian_bound
-from .process import work, work_in_processes
+from .searching import search_group, search_in_turn
 from .separable import BlockBounds, blocks_bound
 from .unit_search import ReLUBranchAndBound
 
@@ -331,7 +331,7 @@ def _search_here(state: BoundState, deadline: float) -> None:
     limit = deadline if alone else min(deadline, now() + SECONDS_IN_THIS_PROCESS)
     arguments, rows = state.searches(state.unproven_rows())
     searches = [ReLUBranchAndBound(*each) for each in arguments]
-    work(searches, limit, partial(state.record_all, rows))
+    search_in_turn(searches, limit, partial(state.record_all, rows))
     if not alone and not state.gap_closed:
         _search_in_processes(state, deadline, count)
 
@@ -346,6 +346,7 @@ def _search_in_processes(state: BoundState, deadline: float, count: int) -> None
         state.searches(largest_loss_first[k::count]) for k in range(min(count, len(unproven)))
     ]
     work_in_processes(
+        search_group,
         [arguments for arguments, _ in groups],
         deadline,
         lambda number, found: state.record_all(groups[number][1], found),

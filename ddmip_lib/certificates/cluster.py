@@ -28,9 +28,10 @@ import torch
 
 from ..bounds.graph import Graph
 from ..clock import TimeOver, limited, now
-from ..model.workers import RETRIES, Executor, hands, lost_by
+from ..workers import Executor
+from ..workers.cluster import hands, lost_by
+from ..workers.processes import STOP_BEFORE_DEADLINE, WAIT_AFTER_DEADLINE
 from .bound_state import BoundState
-from .process import STOP_BEFORE_DEADLINE, WAIT_AFTER_DEADLINE
 from .unit_search import LossBounds, ReLUBranchAndBound
 
 BATCHES_PER_SLICE = 4  # batches of nodes
@@ -176,12 +177,9 @@ class ClusterSearch:
         graph = self.networks[copy][self.state.blocks.predictor[rows[0]]]
         known = self.state.loss_known[rows]
         limits = SliceLimits(*part, BATCHES_PER_SLICE, self.until)
-        options = {"pure": False, "retries": RETRIES}
-        time_slice = self.client.submit(
-            _run_slice, graph, start, previous, known, limits, **options
-        )
+        time_slice = self.executor.submit(_run_slice, graph, start, previous, known, limits)
         # the summary is sent before the worker's next slice
-        summary = self.client.submit(itemgetter(0), time_slice, priority=1, **options)
+        summary = self.executor.submit(itemgetter(0), time_slice, priority=1)
         self.assigned[summary] = AssignedSearch(rows, loss_bound, time_slice, copy)
         self.completed.add(summary)
 

@@ -21,7 +21,6 @@ from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Proof, Solution, contradiction
-from ..model.workers import check_client
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import (
     closes_gap,
@@ -32,6 +31,7 @@ from ..proofs.checking import (
 )
 from ..proofs.exact import exact_program
 from ..renamed import renamed_keywords
+from ..workers import check_client
 from .choosing import PlannedMethod, methods_for, units_of
 
 PROVED = ("optimal", "infeasible")

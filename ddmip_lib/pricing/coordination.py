@@ -19,8 +19,8 @@ from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..model.structure import Structure
-from ..model.workers import Executor, check_client
 from ..renamed import renamed_fields, renamed_keywords
+from ..workers import Executor, check_client
 from .general_blocks import coordinate
 from .network_oracle import NetworkOracle, PricingResult
 from .recognition import find_blocks

@@ -11,8 +11,9 @@ from ..methods.run import Run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Solution
-from ..model.workers import Executor, RemotePiece
 from ..renamed import renamed_fields
+from ..workers import Executor
+from ..workers.cluster import RemotePiece
 from .columns import ColumnPool, MasterSolution
 
 NEAR_OPTIMAL_TOLERANCE = 0.02

@@ -26,7 +26,7 @@ LAYERS = (
         "ddmip_lib/data",
     ),
     ("ddmip_lib/programs",),
-    ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds"),
+    ("ddmip_lib/predictors", "ddmip_lib/model", "ddmip_lib/bounds", "ddmip_lib/workers"),
     ("ddmip_lib/proofs",),
     ("ddmip_lib/methods",),
     (

@@ -25,13 +25,14 @@ from hypothesis import strategies as st
 from pyscipopt import Model
 
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, Solution
-from ddmip_lib.certificates import Certificate, LagrangianBound, certify, process
+from ddmip_lib.certificates import Certificate, LagrangianBound, certify, searching
 from ddmip_lib.certificates.unit_search import ReLUBranchAndBound
 from ddmip_lib.clock import now, using
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.blocks import Blocks
 from ddmip_lib.predictors import attention, lstm, mlp
 from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.workers import processes
 from tests.builders.blocks import Own, grid, own, random_mode, trees
 from tests.builders.clocks import LONG, Stopping, Ticking
 from tests.builders.instances import relu_net
@@ -326,7 +327,7 @@ def test_an_interrupt_keeps_what_was_proven(monkeypatch: pytest.MonkeyPatch) -> 
         step(search)
 
     monkeypatch.setattr(ReLUBranchAndBound, "step", interrupted)
-    monkeypatch.setattr(process, "REPORT_SECONDS", 1e-3)  # so that there is something before
+    monkeypatch.setattr(searching, "REPORT_SECONDS", 1e-3)  # so that there is something before
     solution = certify(problem, NOTHING, prices=[0.4], time_limit=LONG, workers=1)
     assert next(calls) == 3
     assert solution.bound >= instance.optimum()
@@ -464,12 +465,12 @@ def test_processes_are_started_where_time_is_left_for_them(
     """
     begun: list[tuple[float, int]] = []
 
-    def note(groups: Sequence[Any], deadline: float, reported: Any) -> None:
+    def note(work: Any, groups: Sequence[Any], deadline: float, reported: Any) -> None:
         begun.append((deadline, len(groups)))
 
     certifying = importlib.import_module("ddmip_lib.certificates.certify")
     monkeypatch.setattr(
-        certifying, "work", lambda searches, deadline, report: begun.append((deadline, 0))
+        certifying, "search_in_turn", lambda searches, deadline, report: begun.append((deadline, 0))
     )
     monkeypatch.setattr(certifying, "work_in_processes", note)
     with using(lambda: 100.0):  # no time passes
@@ -479,7 +480,7 @@ def test_processes_are_started_where_time_is_left_for_them(
 
 
 def child(code: str, started: list[subprocess.Popen[bytes]] | None = None) -> Any:
-    """In place of `process._start`: a process that runs some code instead of the search, and is
+    """In place of `processes._start`: a process that runs some code instead of the search, and is
     noted in a list.
     """
 
@@ -505,7 +506,7 @@ def test_a_process_that_fails_is_an_error_and_one_that_hangs_is_ended(
     def run(code: str, enough: float = np.inf) -> list[Any]:
         """What two children tell; as soon as they have told `enough`, time is over."""
         heard: list[Any] = []
-        monkeypatch.setattr(process, "_start", child(code, started))
+        monkeypatch.setattr(processes, "_start", child(code, started))
 
         def hear(number: int, found: Any) -> bool:
             heard.append((number, found))
@@ -514,7 +515,7 @@ def test_a_process_that_fails_is_an_error_and_one_that_hangs_is_ended(
             return True
 
         with using(clock := Stopping()):
-            process.work_in_processes([[], []], now() + LONG, hear)
+            processes.work_in_processes(searching.search_group, [[], []], now() + LONG, hear)
         return sorted(heard)
 
     with pytest.raises(RuntimeError, match="ended with code 3"):
@@ -557,24 +558,27 @@ def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(
         clock.stop()  # time is over when one of them has told what it found
         return True
 
-    monkeypatch.setattr(process, "_start", start)
+    monkeypatch.setattr(processes, "_start", start)
     heard: list[Any] = []
     groups: list[Any] = [[bytes(2**20)], [bytes(2**20)]]
     with using(clock := Stopping()):
-        process.work_in_processes(groups, now() + LONG, hear)
+        processes.work_in_processes(searching.search_group, groups, now() + LONG, hear)
     assert heard == [(1, [4])]
     assert started[0].returncode == -signal.SIGKILL
 
 
 def test_processes_end_when_nothing_more_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        process,
+        processes,
         "_start",
         child("while True: pickle.dump(1, sys.stdout.buffer); sys.stdout.flush()"),
     )
     heard: list[Any] = []
-    process.work_in_processes(
-        [[]], now() + LONG, lambda _, found: heard.append(found) or len(heard) < 3
+    processes.work_in_processes(
+        searching.search_group,
+        [[]],
+        now() + LONG,
+        lambda _, found: heard.append(found) or len(heard) < 3,
     )
     assert len(heard) == 3
 
@@ -628,11 +632,11 @@ def test_a_classifier_that_ends_in_a_relu_is_closed_too() -> None:
 
 def test_an_error_in_a_report_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        process, "_start", child("sys.stdout.buffer.write(pickle.dumps([4])); sys.stdout.flush()")
+        processes, "_start", child("sys.stdout.buffer.write(pickle.dumps([4])); sys.stdout.flush()")
     )
 
     def reported(number: int, found: list[Any]) -> bool:
         raise ValueError("a report that does not fit")
 
     with pytest.raises(ValueError, match="does not fit"):
-        process.work_in_processes([[]], now() + LONG, reported)
+        processes.work_in_processes(searching.search_group, [[]], now() + LONG, reported)

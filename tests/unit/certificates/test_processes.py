@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ddmip_lib import certify
-from ddmip_lib.certificates import process
 from ddmip_lib.model.solution import Solution
+from ddmip_lib.workers import processes
 from tests.builders.blocks import own
 from tests.builders.clocks import LONG
 from tests.builders.places import ROOT
@@ -46,9 +46,9 @@ def test_nothing_is_run_from_the_current_folder(
     else:
         monkeypatch.setenv("PYTHONPATH", path)
     certifying: Any = importlib.import_module("ddmip_lib.certificates.certify")
-    start: Callable[[], Any] = process._start
+    start: Callable[[], Any] = processes._start
     started: list[subprocess.Popen[bytes]] = []
-    monkeypatch.setattr(process, "_start", lambda: started.append(start()) or started[-1])
+    monkeypatch.setattr(processes, "_start", lambda: started.append(start()) or started[-1])
     monkeypatch.setattr(certifying, "SECONDS_IN_THIS_PROCESS", 0.0)  # at once in processes
     monkeypatch.setattr(certifying, "SECONDS_TO_START_PROCESSES", 0.0)
     instance = own(1, "regression")
@@ -71,13 +71,13 @@ def test_the_library_may_lie_beside_modules_of_any_name(tmp_path: Path) -> None:
     code = f"""
 import pickle, sys
 sys.path.insert(0, {str(ours)!r})
-from ddmip_lib.certificates import process
-process.CHILD = process.CHILD.replace(".main()", "; print(sys.modules[module].__file__)")
-print(process.__file__, process._start().communicate()[0].decode(), sep="\\n")
+from ddmip_lib.workers import processes
+processes.CHILD = processes.CHILD.replace(".main()", "; print(sys.modules[module].__file__)")
+print(processes.__file__, processes._start().communicate()[0].decode(), sep="\\n")
 """
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == 2 * [str(ours / "ddmip_lib" / "certificates" / "process.py")]
+    assert done.stdout.split() == 2 * [str(ours / "ddmip_lib" / "workers" / "processes.py")]
     assert not (tmp_path / "pickle was run").exists()

@@ -1,4 +1,4 @@
-"""Independent tasks: executed in this process, one after another, or by a Dask cluster."""
+"""Independent tasks, executed in this process, one after another, or by a Dask cluster."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from ..errors import of_extra
 
-RETRIES = 5
-"""Times that a task is repeated if its worker dies."""
+OPTIONS = {"pure": False, "retries": 5}
+"""Every task is executed anew, and repeated up to five times if its worker dies."""
 TASK_GRAPH_SIZE_WITHOUT_WARNING = "1 TB"
 """Size of data up to which Dask does not warn: the data of the tasks are large on purpose."""
 
@@ -76,13 +76,32 @@ class Executor:
     def _sent(self, pieces: Sequence[Any]) -> list[Any]:
         """Futures of the data on the workers."""
         at_once = hands(self.client)
-        futures: list[Any] = []
         limit = {"distributed.admin.large-graph-warning-threshold": TASK_GRAPH_SIZE_WITHOUT_WARNING}
+        futures: list[Any] = []
         with import_module("dask").config.set(limit):
             for first in range(0, len(pieces), at_once):
                 group = pieces[first : first + at_once]
-                futures += self.client.map(_identity, group, pure=False, retries=RETRIES)
+                futures += self.client.map(_identity, group, **OPTIONS)
         return futures
+
+    def submit(self, work: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
+        """Start ``work(*arguments)`` on the cluster.
+
+        Parameters
+        ----------
+        work
+            A function.
+        arguments
+            Its arguments; futures stand for their results.
+        priority
+            A worker executes tasks of higher priority first.
+
+        Returns
+        -------
+        distributed.Future
+            The task.
+        """
+        return self.client.submit(work, *arguments, priority=priority, **OPTIONS)
 
     def each(
         self, work: Callable[[Any, Any], Any], pieces: Sequence[RemotePiece], asks: Sequence[Any]
@@ -106,10 +125,7 @@ class Executor:
         tasks = list(zip(pieces, asks, strict=True))
         if self.client is not None and len(tasks) > 1:  # one task takes less time than its transfer
             try:
-                futures = [
-                    self.client.submit(work, data.there, ask, pure=False, retries=RETRIES)
-                    for data, ask in tasks
-                ]
+                futures = [self.submit(work, data.there, ask) for data, ask in tasks]
                 return list(self.client.gather(futures))
             except lost_by() as error:
                 self.lose(error)
