@@ -97,6 +97,7 @@ PARTS = (
     "problems",
     "programs",
     "proofs",
+    "workers",
 )
 
 if not TYPE_CHECKING:  # which would let type checkers accept any name
