@@ -104,8 +104,8 @@ MUTATIONS = [
     Mutation(
         "what-was-cut-off-taken-for-empty",
         "ddmip_lib/programs/branch_and_bound.py",
-        "return max(self.first_bound, min(self.search_bound, self.excluded_cost))",
-        "return max(self.first_bound, self.search_bound)",
+        "return max(self.first_bound, min(self.open.bound, self.excluded_cost))",
+        "return max(self.first_bound, self.open.bound)",
         (NARROWING + "test_what_is_cut_off_is_not_taken_for_empty",),
     ),
     Mutation(

@@ -1,8 +1,6 @@
 """Spatial branch and bound on network inputs and integer variables, with linear relaxations."""
 
-import heapq
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,10 +12,11 @@ from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
-from ..programs.branch_and_bound import WHOLE
+from ..programs.branching import BestFirst, branches, fractionality, integer_branches
 from ..proofs.checking import cutoff, submit_point
 from ..proofs.encoding import relax_bounds
 from .relaxation import (
+    InputBox,
     LinearRelaxation,
     OutputBounds,
     Place,
@@ -62,7 +61,7 @@ class BoxNode:
 
     def child(self, lower: np.ndarray, upper: np.ndarray) -> "BoxNode":
         """Return a node with a smaller box."""
-        return BoxNode(lower, upper, self.bound, dict(self.output_bounds), self.point)
+        return replace(self, lower=lower, upper=upper, output_bounds=dict(self.output_bounds))
 
     def add_linear_bounds(self, place: Place, bounds: OutputBounds) -> None:
         """Add further linear bounds of the outputs for one sample."""
@@ -130,10 +129,7 @@ class SpatialBranchAndBound:
         if milp.rows.shape[0]:
             self.importance = self.importance + abs(milp.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
-        self.heap: list[tuple[float, int, BoxNode]] = []
-        self.working = [self.root]  # parents count until their children are in the heap
-        self.fathomed_bound = np.inf  # weakest bound among the nodes that are not split
-        self.number = itertools.count()
+        self.open = BestFirst(self.root)
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
         bounds = bounds_on_box(self.instance, self.graphs, intervals, lower, upper)
@@ -160,18 +156,6 @@ class SpatialBranchAndBound:
             self.root.bound = base.lower_bound(np.zeros(len(base.row_lower)))
         self._push([self.root])
 
-    @property
-    def cutoff(self) -> float:
-        """Nodes with at least this bound need not be split."""
-        return min(cutoff(self.incumbent), self.fathomed_bound)
-
-    def bound(self) -> float:
-        """Return the proven bound: the weakest of all nodes."""
-        bounds = [self.fathomed_bound, *(node.bound for node in self.working)]
-        if self.heap:
-            bounds.append(self.heap[0][0])
-        return min(bounds)
-
     def run(self) -> str:
         """Search until the cutoff or the deadline.
 
@@ -180,20 +164,19 @@ class SpatialBranchAndBound:
         str
             "closed", "infeasible" or "time_limit".
         """
-        if self.bound() < np.inf:
-            self._bound_root(heapq.heappop(self.heap)[2])
-        while self.heap and self.heap[0][0] < self.cutoff:
+        if self.open.bound < np.inf:
+            self._bound_root(self.open.pop())
+        while self.open.below(cutoff(self.incumbent)):
             if now() >= self.deadline:
                 return "time_limit"
             self._expand()
-            report_progress(bound=self.instance.milp.sign * self.bound())
-        return "infeasible" if self.bound() == np.inf else "closed"
+            report_progress(bound=self.instance.milp.sign * self.open.bound)
+        return "infeasible" if self.open.bound == np.inf else "closed"
 
     def _bound_root(self, root: BoxNode) -> None:
         """Bound the entire domain, with more linear bounds, optimised for the solution of the
         relaxation, as long as they improve the bound.
         """
-        self.working = [root]
         jobs = [(root, place) for place in root.output_bounds]
         self._bound_networks(jobs, steps=0)
         self.multipliers = best_multipliers(
@@ -202,7 +185,7 @@ class SpatialBranchAndBound:
         self._solve(root)
         for _ in range(MAX_ROOT_ROUNDS):
             before = root.bound
-            if root.point is None or before >= self.cutoff or now() >= self.deadline:
+            if root.point is None or before >= cutoff(self.incumbent) or now() >= self.deadline:
                 break
             kept = dict(root.output_bounds)
             self._bound_networks(jobs, STEPS_AT_ROOT)
@@ -220,12 +203,12 @@ class SpatialBranchAndBound:
         """
         children: list[BoxNode] = []
         jobs: list[tuple[BoxNode, Place]] = []
-        while self.heap and self.heap[0][0] < self.cutoff and len(self.working) < NODES_PER_BATCH:
-            node = heapq.heappop(self.heap)[2]
-            self.working.append(node)
+        limit = cutoff(self.incumbent)
+        while self.open.below(limit) and len(self.open.working) < NODES_PER_BATCH:
+            node = self.open.pop()
             variable = self._branching_variable(node)
             if variable is None:
-                self.fathomed_bound = min(self.fathomed_bound, node.bound)
+                self.open.fathom(node)
                 continue
             for child in self._split(node, variable):
                 children.append(child)
@@ -236,10 +219,8 @@ class SpatialBranchAndBound:
         self._push(children)
 
     def _push(self, nodes: list[BoxNode]) -> None:
-        for node in nodes:
-            heapq.heappush(self.heap, (node.bound, next(self.number), node))
-        self.working = []
-        bound = self.bound()
+        self.open.replace(nodes)
+        bound = self.open.bound
         if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
             self.history.append((now() - self.began, bound))
 
@@ -251,8 +232,9 @@ class SpatialBranchAndBound:
             mine = [(node, place) for node, place in jobs if place[0] == number]
             if not mine:
                 continue
-            lower = np.array([self._inputs(place, node.lower) for node, place in mine])
-            upper = np.array([self._inputs(place, node.upper) for node, place in mine])
+            boxes = [InputBox.of(self.instance, p, node.lower, node.upper) for node, p in mine]
+            lower = np.array([inputs.lower for inputs in boxes])
+            upper = np.array([inputs.upper for inputs in boxes])
             box = Box(torch.tensor(lower), torch.tensor(upper))
             found = crown(graph, box)
             for (node, place), bounds in zip(mine, bounds_by_sample(found), strict=True):
@@ -272,26 +254,18 @@ class SpatialBranchAndBound:
         points: dict[int, np.ndarray] = {}
         for i, (node, place) in enumerate(jobs):
             if node.point is not None and (box.lower[i] < box.upper[i]).any():
-                points[i] = self._inputs(place, node.point)
+                points[i] = InputBox.of(self.instance, place, node.point, node.point).lower
         if not points:
             return
         selected = list(points)
-        lower = box.lower[selected]
-        upper = box.upper[selected]
-        point = torch.tensor(np.array(list(points.values()))).clamp(lower, upper)
-        region = _BoxAroundPoint(lower, upper, point)
+        part = box[selected]
+        point = torch.tensor(np.array(list(points.values()))).clamp(part.lower, part.upper)
+        region = _BoxAroundPoint(part.lower, part.upper, point)
         known = found[selected].nodes
         better = optimised_crown(graph, region, steps=steps, known=known, tighten=False)
         for i, bounds in zip(selected, bounds_by_sample(better), strict=True):
             node, place = jobs[i]
             node.add_linear_bounds(place, bounds)
-
-    def _inputs(self, place: Place, values: np.ndarray) -> np.ndarray:
-        """The inputs of a network for one sample at a full assignment."""
-        predictor, sample = place
-        mapping = self.instance.maps[predictor]
-        index = mapping.index[sample]
-        return np.where(index >= 0, values[index], mapping.constant[sample])
 
     def _solve(self, node: BoxNode) -> None:
         """Improve the bound of a node by its linear relaxation, whose solution may be feasible."""
@@ -302,26 +276,20 @@ class SpatialBranchAndBound:
         self.nodes += 1
         node.bound = max(node.bound, solved.bound)
         node.point = solved.values
-        if solved.values is not None and self._most_fractional(node)[1] <= WHOLE:
+        if solved.values is not None and not self._fractionality(node).any():
             submit_point(self.incumbent, solved.values)
 
-    def _most_fractional(self, node: BoxNode) -> tuple[int, float]:
-        """The integer variable whose value in the relaxation is farthest from an integer, and its
-        distance.
-        """
-        if node.point is None:
-            return 0, 0.0
-        free = self.instance.milp.integer & (node.lower < node.upper)
-        distance = np.where(free, np.abs(node.point - np.round(node.point)), 0.0)
-        return int(distance.argmax()), float(distance.max(initial=0.0))
+    def _fractionality(self, node: BoxNode) -> np.ndarray:
+        """How far each integer variable is from an integer in the relaxation."""
+        return fractionality(node.point, self.instance.milp.integer, node.lower, node.upper)
 
     def _branching_variable(self, node: BoxNode) -> int | None:
         """The most fractional integer variable, or the input of the largest effect on outputs, or
         the integer variable of the widest range; None where no variable can be split.
         """
-        variable, distance = self._most_fractional(node)
-        if distance > WHOLE:
-            return variable
+        distance = self._fractionality(node)
+        if distance.any():
+            return int(distance.argmax())
         low = node.lower[self.inputs]
         high = node.upper[self.inputs]
         width = high - low
@@ -344,44 +312,28 @@ class SpatialBranchAndBound:
         """Three scores of all variables, the better one first: the effect of a unit on the linear
         bounds times the error of the outputs in the relaxation, or times their range, or 1.
         """
-        by_error = np.zeros(len(node.lower))
-        by_range = np.zeros(len(node.lower))
-        error = None
+        error = np.zeros(len(node.lower))
         if node.point is not None:
             error = np.abs(self.instance.with_outputs(node.point) - node.point)
-        for place, bounds in node.output_bounds.items():
-            if error is not None:
-                outputs = self.instance.maps[place[0]].output[place[1]]
-                self._add_effect(by_error, place, bounds, error[outputs])
-            self._add_effect(by_range, place, bounds, bounds.upper - bounds.lower)
-        return [by_error, by_range, np.ones(len(node.lower))]
-
-    def _add_effect(
-        self, total: np.ndarray, place: Place, bounds: OutputBounds, changes: np.ndarray
-    ) -> None:
-        """Add the effect of each input of a sample, for these changes of its outputs."""
-        mapping = self.instance.maps[place[0]]
-        variables = mapping.index[place[1]]
-        free = variables >= 0
-        linear = bounds.linear[-1]
-        gradient = np.maximum(np.abs(linear.lower_matrix), np.abs(linear.upper_matrix))
-        weights = self.importance[mapping.output[place[1]]]
-        effect = (weights * changes) @ gradient
-        np.add.at(total, variables[free], effect[free])
+        totals = np.zeros((2, len(node.lower) + 1))  # the last column is that of constant inputs
+        for (predictor, sample), bounds in node.output_bounds.items():
+            mapping = self.instance.maps[predictor]
+            outputs = mapping.output[sample]
+            changes = (error[outputs], bounds.upper - bounds.lower)
+            for total, change in zip(totals, changes, strict=True):
+                effect = (self.importance[outputs] * change) @ bounds.linear[-1].largest()
+                np.add.at(total, mapping.index[sample], effect)
+        return [*totals[:, :-1], np.ones(len(node.lower))]
 
     def _split(self, node: BoxNode, variable: int) -> list[BoxNode]:
         """The two halves of a node's box: an integer variable is split at its value in the
         relaxation, another one in the middle of its range.
         """
-        below = above = 0.5 * (node.lower[variable] + node.upper[variable])
-        if self.instance.milp.integer[variable]:
-            value = below
-            if node.point is not None and self._most_fractional(node)[1] > WHOLE:
+        value = 0.5 * (node.lower[variable] + node.upper[variable])
+        if not self.instance.milp.integer[variable]:
+            boxes = branches(node.lower, node.upper, variable, value, value)
+        else:
+            if node.point is not None and self._fractionality(node).any():
                 value = node.point[variable]
-            below = np.clip(np.floor(value), node.lower[variable], node.upper[variable] - 1)
-            above = below + 1
-        upper = node.upper.copy()
-        upper[variable] = below
-        lower = node.lower.copy()
-        lower[variable] = above
-        return [node.child(node.lower, upper), node.child(lower, node.upper)]
+            boxes = integer_branches(node.lower, node.upper, variable, value)
+        return [node.child(*box) for box in boxes]

@@ -193,7 +193,7 @@ def _without_bound(run: Run, solution: Solution | None, status: str) -> Lagrangi
 def _result(search: SpatialBranchAndBound, status: str) -> LagrangianBound:
     sign = search.instance.milp.sign
     incumbent = search.incumbent
-    lower = search.bound()
+    lower = search.open.bound
     closes_gap(incumbent, lower)  # raises an error if the bound contradicts a verified point
     lower = min(lower, incumbent_cost(incumbent))
     if lower == np.inf:

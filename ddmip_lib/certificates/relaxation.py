@@ -52,6 +52,10 @@ class LinearBounds(NamedTuple):
         """Return the upper bound of output k."""
         return LinearFunction(self.upper_matrix[k], self.upper_constant[k])
 
+    def largest(self) -> np.ndarray:
+        """Return the largest absolute value of the coefficients of both bounds, (q, p)."""
+        return np.maximum(np.abs(self.lower_matrix), np.abs(self.upper_matrix))
+
 
 class OutputBounds(NamedTuple):
     """Ranges and linear bounds of the outputs of a network for one sample, on a box."""

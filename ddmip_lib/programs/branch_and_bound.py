@@ -2,8 +2,6 @@
 multipliers alone.
 """
 
-import heapq
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -13,6 +11,7 @@ import numpy as np
 
 from ..clock import TimeOver, check_time, interrupt, now
 from .bound_tightening import optimality_based_tightening
+from .branching import INTEGRALITY_TOLERANCE, BestFirst, fractionality, integer_branches
 from .lp import LPSolver
 from .presolve import cover_cuts, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program
@@ -35,8 +34,6 @@ EARLIEST_TIME_FRACTION_FEW_NODES = 0.3
 """The same fraction with fewer nodes."""
 GAIN_FACTOR = 3.0
 """Factor by which the bound may rise faster in future than it did since it was judged last."""
-WHOLE = 1e-6
-"""Distance from an integer up to which a value counts as integral."""
 
 
 class Proved(NamedTuple):
@@ -178,11 +175,8 @@ class SearchTree:
         self.tried = np.zeros((2, len(self.program.cost)))
 
     def _restart(self) -> None:
-        self.heap: list[tuple[float, int, OpenNode]] = []
-        self.number = itertools.count()
-        # the weakest bound of nodes that cannot be split, and that of the node in progress
-        self.fathomed_bound = np.inf
-        self.current_bound = -np.inf
+        root = OpenNode(self.program.lower, self.program.upper, -np.inf, None, None)
+        self.open = BestFirst(root)
 
     def prove(self, most_nodes: float, patient: bool) -> Proved:
         """Search; after some nodes tighten all bounds by linear programs, and search again."""
@@ -204,49 +198,37 @@ class SearchTree:
     def _search(self, most_nodes: float, patient: bool) -> Proved:
         """Search best first, until the cutoff or a limit is reached or the search is hopeless."""
         self._restart()
-        self._push(self._node(self.program.lower, self.program.upper, -np.inf, None))
-        self.current_bound = np.inf
-        while self.heap and self.heap[0][0] < min(self.cutoff, self.fathomed_bound):
+        root = self._node(self.program.lower, self.program.upper, -np.inf, None)
+        self.open.replace([] if root is None else [root])
+        while self.open.below(self.cutoff):
             if now() >= self.deadline or self.nodes >= most_nodes:
                 return Proved(self.proved, self.nodes, False)
             judged = not patient and self.nodes >= self.next_judged
-            if judged and self.hopeless(self.heap[0][0]):
+            if judged and self.hopeless(self.open.bound):
                 return Proved(self.proved, self.nodes, False)
             if self.on_bound is not None:
-                self.on_bound(min(self.search_bound, self.cutoff))
+                self.on_bound(min(self.open.bound, self.cutoff))
             self._branch()
         return Proved(self.proved, self.nodes, True)
 
-    def _push(self, node: OpenNode | None) -> None:
-        if node is not None:
-            heapq.heappush(self.heap, (node.bound, next(self.number), node))
-
     def _branch(self) -> None:
         """Split the node of the weakest bound, after its point was passed on."""
-        self.current_bound = self.heap[0][0]
-        node = heapq.heappop(self.heap)[2]
-        fractional = self._fractional(node)
+        node = self.open.pop()
+        distance = fractionality(node.point, self.program.integer, node.lower, node.upper)
+        fractional = distance > 0
         if self.on_point is not None and node.point is not None and not fractional.any():
             cutoff = self.on_point(node.point)
             if cutoff is not None:
                 self.cutoff = min(self.cutoff, cutoff)
         children = self._children(node, fractional)
         if children is None:  # all integer variables are fixed
-            self.fathomed_bound = min(self.fathomed_bound, node.bound)
-        for child in children or ():
-            self._push(child)
-        self.current_bound = np.inf
-
-    @property
-    def search_bound(self) -> float:
-        """The bound of the current search, at any time."""
-        best_open = self.heap[0][0] if self.heap else np.inf
-        return min(self.fathomed_bound, self.current_bound, best_open)
+            self.open.fathom(node)
+        self.open.replace(children or [])
 
     @property
     def proved(self) -> float:
         """The bound proved so far, at any time."""
-        return max(self.first_bound, min(self.search_bound, self.excluded_cost))
+        return max(self.first_bound, min(self.open.bound, self.excluded_cost))
 
     def hopeless(self, bound: float) -> bool:
         """Return whether the search will hardly reach the cutoff until its deadline.
@@ -286,13 +268,6 @@ class SearchTree:
         elif tight.proves_empty(proposal.multipliers):
             return None
         return OpenNode(tight.lower, tight.upper, bound, proposal.point, proposal.basis)
-
-    def _fractional(self, node: OpenNode) -> np.ndarray:
-        """Return which integer variables have a fractional value at the node's point."""
-        if node.point is None:
-            return np.zeros(len(node.lower), dtype=bool)
-        distance = np.abs(node.point - np.round(node.point))
-        return self.program.integer & (node.lower < node.upper) & (distance > WHOLE)
 
     def _children(self, node: OpenNode, fractional: np.ndarray) -> list[OpenNode] | None:
         """Return the halves of a node for the best of a few variables; None where all are fixed.
@@ -341,7 +316,7 @@ class SearchTree:
         distances = (fraction, 1 - fraction)
         gains = np.full(2, np.inf)
         children = []
-        for side, box in enumerate(branches(node.lower, node.upper, index, np.floor(value))):
+        for side, box in enumerate(integer_branches(node.lower, node.upper, index, value)):
             child = self._node(*box, node.bound, node.basis)
             if child is None:
                 continue
@@ -350,18 +325,6 @@ class SearchTree:
                 gains[side] = np.inf if np.isfinite(child.bound) else 0.0
                 continue
             gains[side] = child.bound - node.bound
-            self.gained[side, index] += gains[side] / max(distances[side], WHOLE)
+            self.gained[side, index] += gains[side] / max(distances[side], INTEGRALITY_TOLERANCE)
             self.tried[side, index] += 1
         return children, gains
-
-
-def branches(
-    lower: np.ndarray, upper: np.ndarray, index: int, below: float
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the parts of a box in which an integer variable is at most `below`, or larger."""
-    below = float(np.clip(below, lower[index], upper[index] - 1))
-    left_upper = upper.copy()
-    right_lower = lower.copy()
-    left_upper[index] = below
-    right_lower[index] = below + 1
-    return [(lower, left_upper), (right_lower, upper)]

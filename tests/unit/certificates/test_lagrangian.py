@@ -215,7 +215,7 @@ def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
     for seed in range(5):
         problem, _ = knapsack(seed=seed, p=4, h=8, cap=3)
         search = input_search.SpatialBranchAndBound(problem, None, 0.0, np.inf)
-        root = search.heap[0][2]
+        root = search.open.heap[0][2]
         root.point = np.random.default_rng(seed).random(5)
         search._bound_networks([(root, (0, 0))], steps=10)
         plain, aimed = root.output_bounds[0, 0].linear

@@ -1,0 +1,124 @@
+"""What branch-and-bound searches share: open nodes, best first, and the parts of a box."""
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+INTEGRALITY_TOLERANCE = 1e-6
+"""Distance from an integer up to which a value counts as integral."""
+
+
+class Node(Protocol):
+    """A node of a search for a minimum."""
+
+    @property
+    def bound(self) -> float:
+        """No point of the node costs less."""
+
+
+NodeT = TypeVar("NodeT", bound=Node)
+
+
+class BestFirst(Generic[NodeT]):
+    """The nodes of a best-first search for a minimum.
+
+    Parameters
+    ----------
+    root
+        The first node, in progress.
+
+    Attributes
+    ----------
+    heap
+        Open nodes, the weakest bound first.
+    working
+        Nodes in progress, which count until their children are open.
+    fathomed_bound
+        Weakest bound of the nodes that are not split.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> nodes = BestFirst(SimpleNamespace(bound=1.0))
+    >>> nodes.replace([SimpleNamespace(bound=2.0), SimpleNamespace(bound=1.5)])
+    >>> nodes.bound, nodes.pop().bound, nodes.bound, nodes.below(2.0)
+    (1.5, 1.5, 1.5, False)
+    """
+
+    def __init__(self, root: NodeT) -> None:
+        self.heap: list[tuple[float, int, NodeT]] = []
+        self.working = [root]
+        self.fathomed_bound = np.inf
+        self.number = itertools.count()
+
+    @property
+    def bound(self) -> float:
+        """The bound of the search, at any time: the weakest one of all nodes."""
+        bounds = [self.fathomed_bound, *(node.bound for node in self.working)]
+        return min([*bounds, *(bound for bound, *_ in self.heap[:1])])
+
+    def below(self, cutoff: float) -> bool:
+        """Return whether an open node has a bound below the cutoff and below that of all nodes that
+        are not split.
+        """
+        return bool(self.heap) and self.heap[0][0] < min(cutoff, self.fathomed_bound)
+
+    def pop(self) -> NodeT:
+        """Begin with the open node of the weakest bound."""
+        node = heapq.heappop(self.heap)[2]
+        self.working.append(node)
+        return node
+
+    def fathom(self, node: NodeT) -> None:
+        """Count a node as one that is not split."""
+        self.fathomed_bound = min(self.fathomed_bound, node.bound)
+
+    def replace(self, children: Sequence[NodeT]) -> None:
+        """Replace the nodes in progress by their children."""
+        for child in children:
+            heapq.heappush(self.heap, (child.bound, next(self.number), child))
+        self.working = []
+
+
+def fractionality(
+    point: np.ndarray | None, integer: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> np.ndarray:
+    """Return how far each integer variable is from an integer; 0 where it is fixed, or integral up
+    to the tolerance.
+
+    Parameters
+    ----------
+    point
+        Values of all variables; None counts as integral.
+    integer
+        Which variables are integer.
+    lower, upper
+        Their bounds.
+    """
+    if point is None:
+        return np.zeros(len(lower))
+    distance = np.abs(point - np.round(point))
+    fractional = integer & (lower < upper) & (distance > INTEGRALITY_TOLERANCE)
+    return np.where(fractional, distance, 0.0)
+
+
+def branches(
+    lower: np.ndarray, upper: np.ndarray, index: int, below: float, above: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the parts of a box in which a variable is at most `below`, or at least `above`."""
+    left_upper = upper.copy()
+    right_lower = lower.copy()
+    left_upper[index] = below
+    right_lower[index] = above
+    return [(lower, left_upper), (right_lower, upper)]
+
+
+def integer_branches(
+    lower: np.ndarray, upper: np.ndarray, index: int, value: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the parts of a box in which an integer variable is below a value, or above it."""
+    below = float(np.clip(np.floor(value), lower[index], upper[index] - 1))
+    return branches(lower, upper, index, below, below + 1)
