@@ -224,7 +224,7 @@ def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
         for form in (plain, aimed):
             assert (u @ form.lower_matrix.T + form.lower_constant <= f).all()
             assert (u @ form.upper_matrix.T + form.upper_constant >= f).all()
-        at = search._inputs((0, 0), root.point)
+        at = search.instance.maps[0].at(root.point)[0]
         assert aimed.lower(0).weights @ at + aimed.lower(0).constant >= (
             plain.lower(0).weights @ at + plain.lower(0).constant
         )
