@@ -101,55 +101,47 @@ class _OptimisedPropagation(BoundPropagation):
     def optimised_result(self, steps: int, start: Sequence[Tensor] | None) -> Bounds:
         """The bounds of all nodes, with optimised slopes for the outputs."""
         slopes, duals, _ = self.climb(len(self.graph.nodes) - 1, steps, start)
-        used = [slope for slope in slopes if slope is not None]
-        return replace(self.result(slopes, duals), slopes=used)
+        return replace(self.result(slopes, duals), slopes=slopes)
 
     def climb(
         self, index: int, steps: int, start: Sequence[Tensor] | None = None
-    ) -> tuple[PerUnit, PerUnit, Tensor]:
+    ) -> tuple[list[Tensor], list[Tensor] | None, Tensor]:
         """Optimised slopes and multipliers for one node, and its bounds (n, 2k)."""
-        point, splits = self._start(index, start)
-        adam = _Adam(point, len(splits), self.rate)
-        best = point
+        best = self._first_slopes(index, start)
+        count = len(best)
+        if self.splits is not None:
+            best += [torch.zeros_like(slope) for slope in best]
+        adam = _Adam(best, count, self.rate)
         record = self.region.lower.new_tensor(-torch.inf)
-        if not point:
-            steps = 0
         for step in range(steps + 1):
-            value = self._value(index, adam.point, splits)
+            value = self._value(index, adam.point[:count], adam.point[count:] or None)
             best = _where(value > record, adam.point, best)
             record = torch.maximum(record, value.detach())
-            if step < steps:
-                adam.step(value)
-        return *self._by_activation(best, splits), record
+            if step == steps or not value.requires_grad:
+                break
+            adam.step(value)
+        return best[:count], best[count:] or None, record
 
-    def _start(self, index: int, start: Sequence[Tensor] | None) -> tuple[list[Tensor], PerUnit]:
-        """Slopes and multipliers to start from, for each function of the node's values and each
-        activation before it, and the splits of these activations.
+    def _first_slopes(self, index: int, start: Sequence[Tensor] | None) -> list[Tensor]:
+        """Slopes to start from, for each function of the node's values and each activation before
+        it.
         """
-        before = [node for node in self.graph.activations if node <= index]
-        splits = [None] * len(before) if self.splits is None else self.splits[: len(before)]
         functions = 2 * self.graph.nodes[index].units
         slopes = []
-        for i, node in enumerate(before):
+        for i, node in enumerate(self.graph.activations):
+            if node > index:
+                break
             below = self.lines[node].below[:, None]
             if start is not None:
                 below = torch.where(self.lines[node].free[:, None], start[i], below)
             slopes.append(below.expand(-1, functions, -1).clone())
-        split = [i for i, signs in enumerate(splits) if signs is not None]
-        return [*slopes, *(torch.zeros_like(slopes[i]) for i in split)], splits
+        return slopes
 
-    def _value(self, index: int, point: list[Tensor], splits: PerUnit) -> Tensor:
+    def _value(self, index: int, slopes: list[Tensor], duals: list[Tensor] | None) -> Tensor:
         """Lower bounds of the values of a node and of their negatives, differentiable."""
         with torch.enable_grad():
-            coef, const = self.linear_bounds(index, *self._by_activation(point, splits))
+            coef, const = self.linear_bounds(index, slopes, duals)
             return self.region.smallest(coef) + const
-
-    def _by_activation(self, point: list[Tensor], splits: PerUnit) -> tuple[PerUnit, PerUnit]:
-        """Slopes and multipliers as lists over all activations."""
-        missing = [None] * (len(self.graph.activations) - len(splits))
-        multipliers = iter(point[len(splits) :])
-        duals = [None if split is None else next(multipliers) for split in splits]
-        return [*point[: len(splits)], *missing], [*duals, *missing]
 
 
 class _Adam:

@@ -199,7 +199,7 @@ class BoundPropagation:
         form : Tensor
             Coefficients of the k functions, (n or 1, k, units).
         slopes, duals : sequence of Tensor or None, optional
-            As in `forms`.
+            As in `linear_bounds`.
         rounded : bool
             Whether rounding errors are included: the bounds are sound only then.
 
@@ -280,7 +280,7 @@ class BoundPropagation:
         Parameters
         ----------
         slopes, duals : sequence of Tensor or None, optional
-            As in `forms`.
+            As in `linear_bounds`.
 
         Returns
         -------

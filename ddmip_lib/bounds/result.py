@@ -32,7 +32,7 @@ class Bounds(Batch):
     ----------
     nodes : list of pairs of Tensor
         Lower and upper bounds of the values of each node, (n, units).
-    lower_form, upper_form : pair of Tensor
+    lower_linear, upper_linear : pair of Tensor
         $A$ and $b$, (n, q, p) and (n, q), of linear bounds of the outputs over the regions: $A u +
         b \le f(u)$, and $f(u) \le A u + b$.
     lower, upper : Tensor

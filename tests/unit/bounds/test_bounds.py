@@ -58,6 +58,17 @@ class Joined(nn.Module):
         return torch.cat([x, x.relu()], 1)
 
 
+class InputTwice(nn.Module):
+    """Two ReLUs, of which the second does not depend on the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu().sum(1, keepdim=True) - self.first(x).relu().sum(1, keepdim=True)
+
+
 class InPlace(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -380,6 +391,15 @@ def test_the_exact_model_refuses_what_is_not_linear() -> None:
     box = Box(torch.zeros(1, 1), torch.ones(1, 1))
     with pytest.raises(UnsupportedNetworkError, match="tanh"):
         embed(Model(), [Model().addVar()], graph, crown(graph, box))
+
+
+def test_activations_on_which_a_node_does_not_depend_take_no_steps() -> None:
+    graph = network_graph(InputTwice(), 4)
+    box = Box(-torch.ones(1, 4), torch.ones(1, 4))
+    found = optimised_crown(graph, box)
+    plain = crown(graph, box)
+    assert (found.lower >= plain.lower).all()
+    assert (found.upper <= plain.upper).all()
 
 
 def test_optimised_slopes_reach_the_linear_relaxation() -> None:
