@@ -58,9 +58,9 @@ class LossBounds(NamedTuple):
 
     Attributes
     ----------
-    least : Tensor
+    loss_bound : Tensor
         Proved lower bounds of the loss over all points.
-    possible : Tensor
+    loss_known : Tensor
         The smallest losses known.
     nodes : Tensor
         Numbers of evaluated nodes.
@@ -74,7 +74,7 @@ class LossBounds(NamedTuple):
 class ReLUBranchAndBound:
     r"""Prove lower bounds (floors) of losses and raise them until the search is stopped.
 
-    Above `possible - tolerance` nothing needs to be proved. A search within a radius $r$ ends when
+    Above `loss_known - tolerance` nothing needs to be proved. A search within a radius $r$ ends when
     the loss is shown to be at least $r$ on every node; the search in the next, larger ball starts
     from its leaves. One node covers the entire ball first, which proves the easiest losses; then
     balls grow, since in small ones few units can switch and the first floors come fast; after balls

@@ -51,7 +51,7 @@ def vjp(
         The inputs.
     weights : numpy.ndarray, optional
         The vector $w$, one entry for each output; without it the outputs are one scalar.
-    keep : bool, default: False
+    keep_graph : bool, default: False
         Whether the graph is kept for another call.
 
     Returns

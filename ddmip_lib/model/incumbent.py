@@ -39,7 +39,7 @@ class Incumbent:
     onoff
         On/off variables, which make completions faster.
     screen_on
-        Device whose networks screen points in double precision during the run; `settle` verifies
+        Device whose networks screen points in double precision during the run; `confirm_on_cpu` verifies
         the best ones by the networks on the CPU.
     on_point
         Function that is called with the network inputs of every evaluated point.
@@ -54,7 +54,7 @@ class Incumbent:
         Seconds since the start of the run, and verified objective, of every improvement.
     start
         What the problem's start violates and whether it was repaired; empty if it is feasible.
-    seen
+    completed
         Verification by network inputs that were completed.
     """
 

@@ -21,7 +21,7 @@ class LogEntry:
         Best objective and checked bound of the whole run after it, None where there is none.
     seconds
         Seconds of the method.
-    why
+    reason
         Reason for the method, or for its end.
     """
 

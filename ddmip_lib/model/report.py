@@ -83,7 +83,7 @@ class Nearest:
     ----------
     distance
         Violation of the point; infinite before the first one.
-    kept
+    point
         The point and its verification, None before the first one.
     """
 

@@ -38,7 +38,7 @@ class Structure:
     ----------
     block
         (variables,) numbers from 0 on; -1 for variables of the master problem and for fixed ones.
-    linking
+    coupling
         (constraints,) whether a constraint has variables of several blocks, or of the master
         problem.
     n

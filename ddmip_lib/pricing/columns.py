@@ -43,9 +43,9 @@ class MasterSolution:
         Optimal value.
     prices
         Dual values of the coupling constraints, one for each resource.
-    earned
+    convexity_duals
         Dual values of the convexity constraints, one for each block.
-    shares
+    weights
         Weights of the columns.
     lacking
         Amount of the resources that is missing. If it is positive, no mixture of the columns is

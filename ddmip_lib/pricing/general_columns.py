@@ -33,14 +33,14 @@ class GeneralMasterSolution(NamedTuple):
 
     Attributes
     ----------
-    linking
+    coupling
         Dual values of the coupling constraints.
     blocks
         Dual values of the convexity constraints.
     value
         Optimal value. If it is infinite, no mixture of the columns is feasible, and the other
         attributes are those of the mixture of least constraint violation.
-    shares
+    weights
         Weights of the columns.
     """
 

@@ -31,9 +31,9 @@ class LPSolution(NamedTuple):
     ----------
     prices
         Dual values of the coupling constraints, one for each resource.
-    earned
+    convexity_duals
         Dual values of the convexity constraints, one for each block.
-    shares
+    weights
         Weights of the columns.
     extra
         Amount of each resource that was bought beyond its capacity, less the amount that was sold.

@@ -118,13 +118,13 @@ class CoordinationState:
         The best verified point.
     pool
         The columns found so far.
-    seen
+    next_prices
         Prices for the next round.
-    draw
+    rng
         Generator of random numbers.
     deadline
         End of the run, by the clock in force.
-    crew
+    executor
         Executor that evaluates the networks.
     shards
         Parts of the table of `Blocks`, kept by the executor from the first round on.

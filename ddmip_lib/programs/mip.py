@@ -32,7 +32,7 @@ class MIPResult(NamedTuple):
     ----------
     point
         The best point found, None where there is none.
-    closed
+    solved_to_gap
         Whether the solver claims that it solved the program to the gap, or that it is infeasible.
     work
         The work in simplex iterations.
