@@ -74,13 +74,14 @@ class LossBounds(NamedTuple):
 class ReLUBranchAndBound:
     r"""Prove lower bounds (floors) of losses and raise them until the search is stopped.
 
-    Above `loss_known - tolerance` nothing needs to be proved. A search within a radius $r$ ends when
-    the loss is shown to be at least $r$ on every node; the search in the next, larger ball starts
-    from its leaves. One node covers the entire ball first, which proves the easiest losses; then
-    balls grow, since in small ones few units can switch and the first floors come fast; after balls
-    with few nodes they grow faster. In balls with more than a few nodes the ranges of the units are
-    computed again, with slopes of their own; with very many, nodes may take more steps. Nodes of
-    losses with little work so far come first, so that easy losses are finished before hard ones.
+    Above `loss_known - tolerance` nothing needs to be proved. A search within a radius $r$ ends
+    when the loss is shown to be at least $r$ on every node; the search in the next, larger ball
+    starts from its leaves. One node covers the entire ball first, which proves the easiest losses;
+    then balls grow, since in small ones few units can switch and the first floors come fast; after
+    balls with few nodes they grow faster. In balls with more than a few nodes the ranges of the
+    units are computed again, with slopes of their own; with very many, nodes may take more steps.
+    Nodes of losses with little work so far come first, so that easy losses are finished before hard
+    ones.
 
     Parameters
     ----------

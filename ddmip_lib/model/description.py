@@ -239,8 +239,8 @@ def _program(value: torch.fx.GraphModule) -> Iterable[Any]:
     """
     entries = vars(value) | value._parameters | value._buffers | value._modules
     read = {"forward": entries.get("forward")}
-    for name in sorted(entries):
-        if f"self.{name}" in value.code and name != "_guards_fn":
+    for name in sorted(entries.keys() - {"_guards_fn"}):
+        if f"self.{name}" in value.code or f'getattr(self, "{name}")' in value.code:
             read[name] = entries[name]
     return value.code, read, _hooks(value)
 

@@ -39,8 +39,8 @@ class Incumbent:
     onoff
         On/off variables, which make completions faster.
     screen_on
-        Device whose networks screen points in double precision during the run; `confirm_on_cpu` verifies
-        the best ones by the networks on the CPU.
+        Device whose networks screen points in double precision during the run; `confirm_on_cpu`
+        verifies the best ones by the networks on the CPU.
     on_point
         Function that is called with the network inputs of every evaluated point.
 

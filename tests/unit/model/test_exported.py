@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ddmip_lib import NeuralMIP, solve
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.model.description import Description
 from ddmip_lib.predictors import conv1d, mlp, resnet
 from tests.builders.places import ROOT
 
@@ -110,10 +111,10 @@ def test_a_round_trip(name: str, tmp_path: Path) -> None:
 
 
 def test_programs_that_differ_have_different_digests() -> None:
-    digests = {
-        problem_of(by_remedy(mlp(1, 4, 3, seed=seed))).instance().digest for seed in range(3)
-    }
-    assert len(digests) == 3
+    problems = [problem_of(by_remedy(mlp(1, 4, 3, seed=seed))) for seed in range(3)]
+    assert len({problem.instance().digest for problem in problems}) == 3
+    networks = [problem.predictors[0].net for problem in problems]
+    assert len({Description().of(net) for net in networks}) == 3
 
 
 @pytest.mark.parametrize("rows", [2, 4])
