@@ -12,8 +12,7 @@ from ddmip_book.experiments.networks import digest, networks_of
 from ddmip_book.experiments.proofs import FILE, proved, read_proofs
 from ddmip_book.experiments.rows import Row
 from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.proofs.checking import prove_optimality
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.proofs.exact import tabulated_program
 from ddmip_lib.proofs.tables import tables_of
 
@@ -34,16 +33,14 @@ def prove_rows(rows: Iterable[Row], folder: Path, seconds: float = 600.0) -> Non
             continue
         began = time.perf_counter()
         problem = build(row.case, nets)
-        incumbent = Incumbent(problem.instance(), began)
+        run = start_run(problem, seconds, row.seed)
         best = Enumeration(check=False).solve(problem, 60, row.seed)
         assert best.values is not None
-        incumbent.consider(best.values)
-        instance = incumbent.instance
+        incumbent = run.verified(best)
+        instance = run.instance
         tables = tables_of(instance, [np.arange(len(where.index)) for where in instance.maps])
         assert tables is not None
-        result = prove_optimality(
-            incumbent, tabulated_program(instance, incumbent.units, tables), began + seconds, np.inf
-        )
+        result = run.prove(tabulated_program(instance, incumbent.units, tables))
         spent = time.perf_counter() - began
         bound = -row.sign * result.bound
         found[row.key] = {

@@ -12,7 +12,7 @@ import torch
 from pyscipopt import MatrixVariable
 from torch import nn
 
-from ..bounds import Bounds, Box, Graph, intervals, network_graph
+from ..bounds import Bounds, Box, intervals
 from ..bounds.layer_list import flat_layers
 from ..clock import check_time, now
 from ..errors import UnsupportedNetworkError, of_extra
@@ -160,16 +160,11 @@ class BigM(Method):
             If a network has no exact model.
         """
         instance = run.instance
-        read = flat_layers if self.ranges is None else relu_graph
-        networks: list[Any] = [read(p.net, p.inputs.shape[1]) for p in instance.predictors]
+        layers = self._layers(instance)
         incumbent = run.incumbent()
         if run.time_limit <= 0:
             return exact_solution(run, "timelimit", None, {})
-        graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
-        if self.ranges is None:
-            written = self._by_layers(run, graphs, networks)
-        else:
-            written = self._by_ranges(run, graphs)
+        written = self._by_layers(run, layers) if self.ranges is None else self._by_ranges(run)
         details: dict[str, Any] = {"build_seconds": run.seconds, "aggregate": self.aggregate}
         margin = 0.0
         if any(p.gives_class for p in instance.predictors):
@@ -180,32 +175,41 @@ class BigM(Method):
         details["model_rows"] = written.model.getNConss()
         details["model_binaries"] = written.model.getNBinVars()
         self._set_start(written, incumbent, run.deadline)
-        program = partial(exact_program, instance, incumbent.units, graphs) if self.check else None
+        program = partial(exact_program, instance, incumbent.units) if self.check else None
         return exact_run(written, run, details, program, margin)
 
-    def _by_layers(
-        self, run: Run, graphs: list[Graph], layers: list[list[nn.Module]]
-    ) -> ScipProgram | None:
+    def _layers(self, instance: Instance) -> list[list[nn.Module]]:
+        """Return the layers of all networks, none where the library writes the model itself."""
+        if self.ranges is None:
+            return [flat_layers(p.net, p.inputs.shape[1]) for p in instance.predictors]
+        for graph in instance.graphs:
+            if graph.curved:
+                raise UnsupportedNetworkError(
+                    f'{graph.curved[0]} has no exact linear model: ranges="crown" takes networks of'
+                    " ReLUs; leave ranges out."
+                )
+        return []
+
+    def _by_layers(self, run: Run, layers: list[list[nn.Module]]) -> ScipProgram | None:
         """Return the model that PySCIPOpt-ML writes; None where the time ran out."""
         instance = run.instance
         unit = None
         if self.scale and not instance.milp.others:
             unit = units_of_variables(instance)
         networks = [
-            scaled_network(instance, number, graph, layers[number], unit)
-            for number, graph in enumerate(graphs)
+            scaled_network(instance, number, layers[number], unit) for number in range(len(layers))
         ]
         written = scaled_model(instance, unit, self.numerics, run.seed)
         complete = self._embed(written, instance, networks, run.deadline)
         return written if complete else None
 
-    def _by_ranges(self, run: Run, graphs: list[Graph]) -> ScipProgram | None:
+    def _by_ranges(self, run: Run) -> ScipProgram | None:
         """Return the model of the proofs (`exact_program`); None where the time ran out."""
         instance = run.instance
         milp = instance.milp
         units = incumbent_of(run).units
         program = exact_program(
-            instance, units, graphs, tolerance=0.0, margin=self.margin, max_table_size=1
+            instance, units, tolerance=0.0, margin=self.margin, max_table_size=1
         )
         unit = units_of_variables(instance)
         outputs = instance.outputs
@@ -337,23 +341,6 @@ def _input_values(written: ScipProgram, instance: Instance, values: np.ndarray) 
     return inputs
 
 
-def relu_graph(net: nn.Module, n_in: int) -> Graph:
-    """Return the graph of a network of ReLUs, residual sums included.
-
-    Raises
-    ------
-    UnsupportedNetworkError
-        If an activation has no exact linear model.
-    """
-    graph = network_graph(net, n_in)
-    if graph.curved:
-        raise UnsupportedNetworkError(
-            f'{graph.curved[0]} has no exact linear model: ranges="crown" takes networks of ReLUs;'
-            " leave ranges out."
-        )
-    return graph
-
-
 class ScaledNetwork(NamedTuple):
     """The layers of a network in other units.
 
@@ -374,11 +361,7 @@ class ScaledNetwork(NamedTuple):
 
 
 def scaled_network(
-    instance: Instance,
-    number: int,
-    graph: Graph,
-    layers: list[nn.Module],
-    unit: np.ndarray | None,
+    instance: Instance, number: int, layers: list[nn.Module], unit: np.ndarray | None
 ) -> ScaledNetwork:
     """Return a network for variables in other units.
 
@@ -386,13 +369,14 @@ def scaled_network(
     ----------
     instance
         The problem.
-    number, graph, layers
+    number, layers
         The network.
     unit
         Units of the variables, None for 1; those of predictions, which follow from the network, are
         written into it.
     """
     mapping = instance.maps[number]
+    graph = instance.graph(number)
     gives_class = instance.predictors[number].gives_class
     bounds = intervals(graph, _input_box(instance, mapping))
     if unit is None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
-from ..model.assignments import AssignmentList
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.solution import Solution
@@ -110,8 +109,9 @@ class Enumeration(Method):
         # an equation that determines a continuous input holds within a tolerance only
         exact = bool(instance.milp.integer[instance.free_inputs].all())
         if not all(len(table.values) for table in tables):  # no integers, or no outputs there
-            checked = np.inf if exact else None
-            return exact_solution(run, "infeasible", None, details, checked=checked)
+            if exact:
+                run.raise_bound(np.inf)
+            return exact_solution(run, "infeasible", None, details)
         assignments = every_assignment(instance, tables, MAX_ASSIGNMENT_NUMBERS)
         if assignments is not None:
             return self._compare(run, assignments, details)
@@ -149,13 +149,15 @@ class Enumeration(Method):
                 status = "userinterrupt"
             else:
                 continue
-            return exact_solution(run, status, None, details, checked=bound)
-        return exact_solution(run, "infeasible", None, details, checked=np.inf)
+            run.raise_bound(bound)
+            return exact_solution(run, status, None, details)
+        run.raise_bound(np.inf)
+        return exact_solution(run, "infeasible", None, details)
 
     def _refuse(self, instance: Instance) -> NoReturn:
         """Name the inputs of a sample that cannot be enumerated, or take too many values."""
         milp = instance.milp
-        listing = AssignmentList(milp)
+        listing = instance.assignment_list
         keys = [unfixed(milp, row) for mapping in instance.maps for row in mapping.index]
         for index in itertools.chain(*keys):
             if listing.determining_variables(np.array([index])) is None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyscipopt import Model
 
-from ..clock import now
+from ..clock import Stopped, now
 from ..errors import ProblemError
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
@@ -16,7 +16,7 @@ from ..programs import Program
 from ..programs.scip import add_event_handlers
 from ..programs.scip import optimise as optimise_model
 from ..programs.scip_program import ScipProgram
-from ..proofs.checking import CLOSED, closes_gap, incumbent_cost, proof_of, prove_optimality
+from ..proofs.checking import CLOSED, MAX_CHECK_NODES, incumbent_cost, proof_of
 
 SCIP_EPSILON = 1e-13
 """Numbers closer than this are equal to SCIP, whose own 1e-9 is too coarse for some networks:
@@ -68,10 +68,6 @@ def set_numerics(model: Model, numerics: Numerics) -> None:
     )
 
 
-class CallbackStop(KeyboardInterrupt):
-    """A callback ends the run: SCIP ends as after Ctrl-C."""
-
-
 def optimise_verified(written: ScipProgram, run: Run, restricted: bool = False) -> bool:
     """Let SCIP solve a model, and verify every incumbent during the run.
 
@@ -103,7 +99,7 @@ def optimise_verified(written: ScipProgram, run: Run, restricted: bool = False) 
         bound = written.bound if abs(written.bound) < SCIP_INFINITY else None
         report_progress(bound=bound)
         if run.notify(bound):
-            raise CallbackStop
+            raise Stopped("the callback has ended the run")
 
     after_node = report if run.callback or watched() else None
     raised = add_event_handlers(model, on_incumbent, after_node)
@@ -196,15 +192,12 @@ def exact_run(
     details["resolved_without_presolve"] = optimise_verified(written, run, margin > 0)
     details["solve_seconds"] = run.seconds - details["build_seconds"]
     details["nodes"] = model.getNTotalNodes()
-    checked = None
     if program is not None and model.getStatus() in ("optimal", "infeasible"):
         ended = now()
         report_progress("proof")
         until = min(run.deadline, ended + (ended - run.began) + EXTRA_CHECK_SECONDS)
-        proved = prove_optimality(incumbent_of(run), program(), until)
-        details["check_nodes"] = proved.nodes
-        checked = proved.bound
-    return exact_solution(run, model.getStatus(), written.bound, details, margin, checked)
+        details["check_nodes"] = run.prove(program(), MAX_CHECK_NODES, until).nodes
+    return exact_solution(run, model.getStatus(), written.bound, details, margin)
 
 
 def exact_solution(
@@ -213,13 +206,12 @@ def exact_solution(
     claimed: float | None,
     details: dict[str, Any],
     margin: float = 0.0,
-    checked: float | None = None,
 ) -> Solution:
     """Return the solution of a run of an exact model.
 
     A model with a margin proves nothing of a problem without. Of a point that is claimed to be
-    optimal, the bound is the claimed one, and ``details["checked_bound"]`` what was proved;
-    elsewhere a checked bound takes precedence.
+    optimal, the bound is the claimed one, and ``details["checked_bound"]`` what was proved
+    (`Run.bound`); elsewhere a checked bound takes precedence.
 
     Parameters
     ----------
@@ -231,8 +223,6 @@ def exact_solution(
         Details of the solution.
     margin
         Margin of the model's logits.
-    checked
-        Bound, of a minimisation, that was proved; None without a check.
 
     Raises
     ------
@@ -247,7 +237,7 @@ def exact_solution(
     details = details | {"solver_status": scip_status}
     if scip_status == "userinterrupt":
         details["interrupted"] = True
-    outcome = _Outcome(run, scip_status, claimed, margin, checked)
+    outcome = _Outcome(run, scip_status, claimed, margin)
     if incumbent.objective is None:
         outcome.decide_without_point()
     else:
@@ -260,18 +250,11 @@ def exact_solution(
 class _Outcome:
     """Status, bound and proof of a solution: the checked bound where there is one, else SCIP's."""
 
-    def __init__(
-        self,
-        run: Run,
-        scip_status: str,
-        claimed: float | None,
-        margin: float,
-        checked: float | None,
-    ) -> None:
+    def __init__(self, run: Run, scip_status: str, claimed: float | None, margin: float) -> None:
+        self.run = run
         self.incumbent = incumbent_of(run)
         self.scip_status = scip_status
         self.margin = margin
-        self.checked = checked
         self.status = STATUS_OF.get(scip_status, "stopped")
         self.claimed = claimed
         if claimed is not None and not abs(claimed) < SCIP_INFINITY:
@@ -281,13 +264,12 @@ class _Outcome:
         self.claim = proof_of(self.incumbent, run.method, False, margin)
         self.bound = self.claimed
         self.proof: Proof = self.claim
-        if checked is not None and np.isfinite(checked):
-            sign = self.incumbent.instance.milp.sign
-            self.bound = sign * min(checked, incumbent_cost(self.incumbent))
-            self.proof = proof_of(self.incumbent, run.method, True)
+        if run.bound is not None and run.proof is not None:
+            self.bound = run.bound
+            self.proof = run.proof
 
     def decide_without_point(self) -> None:
-        if self.checked == np.inf:
+        if self.run.lower_bound == np.inf:
             self.status = "infeasible"
             self.bound = None
         elif self.status != "time_limit" and self.scip_status != "userinterrupt":
@@ -304,7 +286,7 @@ class _Outcome:
         """
         gap, tolerance = _gap(self.incumbent, self.claimed)
         claimed_optimal = self.status == "claimed_optimal"
-        if self.checked is not None and closes_gap(self.incumbent, self.checked):
+        if self.run.gap_closed:
             self.status = "optimal"
         elif claimed_optimal and self.claimed is not None and abs(gap) <= tolerance:
             details = {"checked_bound": self.bound} if self.proof.checked else {}

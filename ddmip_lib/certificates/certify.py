@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..bounds import Graph, network_graph
+from ..bounds import Graph
 from ..clock import check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
@@ -31,7 +31,6 @@ from ..methods.run import Run, start_run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, report_progress
 from ..model.solution import Solution
 from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
@@ -40,11 +39,11 @@ from ..proofs.checking import closes_gap
 from ..workers import Executor, check_client, work_in_processes
 from .bound_state import BoundState, SearchSettings
 from .bounding import STEPS_PER_NODE
-from .certificate import stopped, with_bound
+from .certificate import Certificate, stopped, with_bound
 from .cluster import search_on_cluster
-from .lagrangian import lagrangian_bound
+from .lagrangian import LagrangianBound, lagrangian_bound
 from .searching import search_group, search_in_turn
-from .separable import BlockBounds, blocks_bound
+from .separable import LagrangianDual, lagrangian_dual
 from .unit_search import ReLUBranchAndBound
 
 PRICING_FRACTION = 0.25
@@ -151,10 +150,7 @@ def certify(
         with unlimited():  # bounds without any search are computed at any limit
             return proof.run_to_end()
 
-    with ProgressLine(problem, "certify", run.began, progress):
-        found = run.finish(prove, proof.result_so_far)
-        report_progress(bound=found.bound)
-        return found
+    return run.finish(prove, proof.result_so_far, progress)
 
 
 def _check_arguments(solution: Solution, workers: int | None, steps: int) -> None:
@@ -174,15 +170,27 @@ def _check_arguments(solution: Solution, workers: int | None, steps: int) -> Non
 
 @dataclass(eq=False)
 class _Proof:
-    """One call of `certify`: its arguments, as they were checked."""
+    """One call of `certify`: its arguments, as they were checked, and what is proved so far.
+
+    Attributes
+    ----------
+    run, solution, prices, settings
+        The arguments.
+    exact_models
+        Bounds of general blocks by their exact models, None before they are computed.
+    branching
+        Bound by a search that splits inputs, None before it ends.
+    """
 
     run: Run
     solution: Solution
     prices: Any
     settings: SearchSettings
+    exact_models: LagrangianDual | None = None
+    branching: LagrangianBound | None = None
 
     def run_to_end(self) -> Solution:
-        incumbent = self.verified()
+        incumbent = self.run.verified(self.solution)
         blocks = find_blocks(self.run.problem, incumbent.instance)
         if isinstance(blocks, Structure):
             return self.general_blocks(incumbent, blocks)
@@ -195,18 +203,24 @@ class _Proof:
         if self.run.state is not None:
             found = self.run.state.certified_solution()
         else:
-            found = with_bound(self.solution, self.run.best or self.verified(), None, None)
+            found = self.certified_solution(self.run.best or self.run.verified(self.solution))
         return found if status == "time_limit" else stopped(found, self.run.seconds)
 
-    def verified(self) -> Incumbent:
-        """The point of the solution, verified again."""
-        incumbent = self.run.incumbent(with_start=False)
-        values = self.solution.values
-        if values is not None and not incumbent.consider(values).feasible:
-            raise ProblemError(
-                "the solution is not feasible for this problem: pass the problem that was solved."
-            )
-        return incumbent
+    def certified_solution(self, incumbent: Incumbent) -> Solution:
+        """The solution with the better bound of exact models and of a search that splits inputs."""
+        sign = incumbent.instance.milp.sign
+        bound: float | None = None
+        certificate: Certificate | LagrangianBound | None = self.branching
+        lower_bound = -np.inf
+        if self.exact_models is not None:
+            lower_bound = self.exact_models.bound
+            bound = None if lower_bound == -np.inf else sign * lower_bound
+            certificate = self.exact_models.certificate()
+        found = self.branching
+        if found is not None and found.bound is not None and sign * found.bound >= lower_bound:
+            bound = found.bound
+            certificate = found
+        return with_bound(self.solution, incumbent, bound, certificate)
 
     def bound_state(self, incumbent: Incumbent, blocks: Blocks) -> BoundState:
         """Start the proof at the prices given, at those of the solution, or at those found here."""
@@ -225,19 +239,17 @@ class _Proof:
 
     def graphs(self, blocks: Blocks) -> dict[int, Graph]:
         """The networks that blocks use, those of classes without a ReLU at the end."""
-        n_inputs = blocks.base.shape[1]
+        instance = self.run.instance
         graphs: dict[int, Graph] = {}
         for number in map(int, set(blocks.predictor)):
-            predictor = self.run.problem.predictors[number]
-            graph = network_graph(predictor.net, n_inputs)
-            graphs[number] = graph.before_relu() if predictor.gives_class else graph
+            graph = instance.graph(number)
+            gives_class = instance.predictors[number].gives_class
+            graphs[number] = graph.before_relu() if gives_class else graph
         return graphs
 
     def found_prices(self, incumbent: Incumbent, blocks: Blocks) -> np.ndarray:
         """Prices that price coordination finds; zero, with a weak bound, if its time was short."""
         priced = self.coordinate(incumbent, self.run.time_limit, self.settings.client)
-        if "interrupted" in priced.details:
-            raise KeyboardInterrupt
         check_time()
         prices = priced.details.get("prices")
         if prices is not None:
@@ -263,27 +275,19 @@ class _Proof:
             raise ProblemError(
                 "prices belong to blocks, which this problem does not have: leave them out."
             )
-        sign = incumbent.instance.milp.sign
-        exact = BlockBounds()
         if not structure.obstacle and now() < self.run.deadline:
-            exact = self.exact_models(incumbent, structure)
-        exact_bound = exact.reported(sign)
-        if exact.interrupted or exact.bound == np.inf or closes_gap(incumbent, exact.bound):
-            found = with_bound(self.solution, incumbent, exact_bound, exact.certificate)
-            return stopped(found, self.run.seconds) if exact.interrupted else found
-        without_bound = Solution("stopped", self.solution.method, **incumbent.point())
-        left = max(0.0, self.run.deadline - now())
-        branching = lagrangian_bound(self.run.problem, without_bound, left, self.run.seed)
-        if branching.point is not None:
-            incumbent.consider(branching.point)
-        if branching.bound is None or sign * branching.bound < exact.bound:
-            certificate = exact.certificate or branching
-            found = with_bound(self.solution, incumbent, exact_bound, certificate)
-        else:
-            found = with_bound(self.solution, incumbent, branching.bound, branching)
-        return stopped(found, self.run.seconds) if branching.status == "interrupted" else found
+            self.bound_blocks(incumbent, structure)
+            lower_bound = -np.inf if self.exact_models is None else self.exact_models.bound
+            if lower_bound == np.inf or closes_gap(incumbent, lower_bound):
+                return self.certified_solution(incumbent)
+        left = max(0.0, self.run.seconds_left)
+        without_bound = self.run.solution("stopped")
+        self.branching = lagrangian_bound(self.run.problem, without_bound, left, self.run.seed)
+        if self.branching.point is not None:
+            incumbent.consider(self.branching.point)
+        return self.certified_solution(incumbent)
 
-    def exact_models(self, incumbent: Incumbent, structure: Structure) -> BlockBounds:
+    def bound_blocks(self, incumbent: Incumbent, structure: Structure) -> None:
         """Bound every block by its exact model, at multipliers of the coupling constraints."""
         n_coupling = int(structure.coupling.sum())
         multipliers = self.prices
@@ -291,11 +295,12 @@ class _Proof:
             multipliers = self.solution.details.get("prices")
             if multipliers is None or np.size(multipliers) != n_coupling:  # of another problem
                 priced = self.coordinate(incumbent, self.run.seconds_left, None)
-                if "interrupted" in priced.details:
-                    return BlockBounds(interrupted=True)
+                check_time()
                 multipliers = priced.details.get("prices")
         until = now() + EXACT_MODEL_FRACTION * self.run.seconds_left
-        return blocks_bound(incumbent, structure, multipliers, until)
+        self.exact_models = lagrangian_dual(incumbent, structure, multipliers, until)
+        if self.exact_models is not None:
+            self.exact_models.prove_all(until)
 
 
 def _checked_prices(prices: Any, blocks: Blocks) -> np.ndarray:

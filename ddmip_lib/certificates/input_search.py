@@ -8,9 +8,7 @@ from torch import Tensor
 
 from ..bounds import Bounds, Box, Graph, crown, intervals, optimised_crown
 from ..clock import now
-from ..errors import ProblemError
 from ..model.incumbent import Incumbent
-from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..programs.branching import BestFirst, branches, fractionality, integer_branches
 from ..proofs.checking import cutoff, submit_point
@@ -23,7 +21,6 @@ from .relaxation import (
     best_multipliers,
     bounds_by_sample,
     bounds_on_box,
-    read_problem,
     tighten_outputs,
 )
 
@@ -90,17 +87,13 @@ class SpatialBranchAndBound:
 
     Parameters
     ----------
-    problem
-        The problem.
-    point
-        A feasible point, None without one.
-    began, deadline
-        Start and end of the search, in seconds of `ddmip_lib.clock.now`.
+    incumbent
+        Best verified point of the problem.
+    deadline
+        End of the search, in seconds of `ddmip_lib.clock.now`.
 
     Attributes
     ----------
-    incumbent
-        Best verified point.
     multipliers
         Best multipliers of the entire domain (see `best_multipliers`).
     nodes
@@ -109,18 +102,11 @@ class SpatialBranchAndBound:
         Seconds and bound at every improvement.
     """
 
-    def __init__(
-        self, problem: NeuralMIP, point: np.ndarray | None, began: float, deadline: float
-    ) -> None:
-        self.instance, self.graphs = read_problem(problem)
-        self.began = began
+    def __init__(self, incumbent: Incumbent, deadline: float) -> None:
+        self.incumbent = incumbent
+        self.instance = incumbent.instance
         self.deadline = deadline
         self.inputs = self.instance.free_inputs
-        self.incumbent = Incumbent(self.instance, began)
-        if point is not None and not self.incumbent.consider(point).feasible:
-            raise ProblemError(
-                "the solution is not feasible for this problem: pass the problem that was solved."
-            )
         lower, upper = relax_bounds(self.instance, self.incumbent.units)
         self.root = BoxNode(lower, upper, -np.inf, {})
         self.samples_of_input = self._samples_of_inputs()
@@ -132,7 +118,7 @@ class SpatialBranchAndBound:
         self.open = BestFirst(self.root)
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
-        bounds = bounds_on_box(self.instance, self.graphs, intervals, lower, upper)
+        bounds = bounds_on_box(self.instance, intervals, lower, upper)
         self.root.output_bounds = bounds
         tighten_outputs(self.instance, bounds, lower, upper)
         self.relaxation = LinearRelaxation(self.instance, self.incumbent.units, lower, upper)
@@ -222,13 +208,13 @@ class SpatialBranchAndBound:
         self.open.replace(nodes)
         bound = self.open.bound
         if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
-            self.history.append((now() - self.began, bound))
+            self.history.append((now() - self.incumbent.began, bound))
 
     def _bound_networks(self, jobs: list[tuple[BoxNode, Place]], steps: int) -> None:
         """Bound networks on the boxes of nodes by CROWN, and after gradient steps also by linear
         bounds that are optimised for the solutions of the relaxations.
         """
-        for number, graph in enumerate(self.graphs):
+        for number, graph in enumerate(self.instance.graphs):
             mine = [(node, place) for node, place in jobs if place[0] == number]
             if not mine:
                 continue

@@ -34,7 +34,7 @@ from ..errors import ProblemError
 from ..methods.run import Run, start_run
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine
+from ..model.progress import report_incumbent
 from ..model.scaling import Units
 from ..model.solution import Bounded, Solution, shown
 from ..model.verification import TOLERANCE
@@ -152,64 +152,48 @@ def lagrangian_bound(
     >>> found.status, round(found.bound, 5), found.objective
     ('closed', 0.5, 0.5)
     """
-    run = start_run(problem, time_limit, seed)
+    run = start_run(problem, time_limit, seed, method="Lagrangian bound")
 
     def search_to_end() -> LagrangianBound:
         with unlimited():  # the first bound, by ranges, is computed at any time limit
-            point = None if solution is None else solution.values
-            search = SpatialBranchAndBound(problem, point, run.began, run.deadline)
-            run.state = search
-        line.see(search.incumbent)
-        return _result(search, search.run() if time_limit > 0 else "time_limit")
+            incumbent = run.verified(solution)
+            run.state = SpatialBranchAndBound(incumbent, run.deadline)
+        report_incumbent(incumbent)
+        return _result(run, run.state.run() if time_limit > 0 else "time_limit")
 
     def result_so_far(status: str) -> LagrangianBound:
-        status = "interrupted" if status == "stopped" else status
-        if run.state is None:
-            return _without_bound(run, solution, status)
-        return _result(run.state, status)
+        if run.best is None:
+            run.verified(solution)
+        return _result(run, "interrupted" if status == "stopped" else status)
 
-    with ProgressLine(problem, "Lagrangian bound", run.began, progress) as line:
-        return run.finish(search_to_end, result_so_far)
+    return run.finish(search_to_end, result_so_far, progress)
 
 
-def _without_bound(run: Run, solution: Solution | None, status: str) -> LagrangianBound:
-    """The result of a call that ended before any bound was computed."""
-    incumbent = run.incumbent(with_start=False)
-    if solution is not None and solution.values is not None:
-        incumbent.consider(solution.values)
-    return LagrangianBound(
-        status=status,
-        bound=None,
-        objective=incumbent.objective,
-        multipliers=np.zeros(run.instance.free_inputs.size),
-        nodes=0,
-        seconds=run.seconds,
-        history=(),
-        point=incumbent.values,
-        proved_for=run.instance.digest,
-    )
-
-
-def _result(search: SpatialBranchAndBound, status: str) -> LagrangianBound:
-    sign = search.instance.milp.sign
-    incumbent = search.incumbent
-    lower = search.open.bound
+def _result(run: Run, status: str) -> LagrangianBound:
+    """What was found and proved so far, also by a call that ended before its search began."""
+    incumbent = run.best
+    search: SpatialBranchAndBound | None = run.state
+    assert incumbent is not None
+    sign = run.instance.milp.sign
+    lower = -np.inf if search is None else search.open.bound
     closes_gap(incumbent, lower)  # raises an error if the bound contradicts a verified point
     lower = min(lower, incumbent_cost(incumbent))
     if lower == np.inf:
         status = "infeasible"
     elif lower == -np.inf and status == "closed":
         status = "unbounded"
+    history = [] if search is None else search.history
+    no_multipliers = np.zeros(run.instance.free_inputs.size)
     return LagrangianBound(
         status=status,
         bound=None if lower == -np.inf else float(sign * lower),
         objective=incumbent.objective,
-        multipliers=search.multipliers,
-        nodes=search.nodes,
-        seconds=now() - search.began,
-        history=tuple((seconds, float(sign * bound)) for seconds, bound in search.history),
+        multipliers=no_multipliers if search is None else search.multipliers,
+        nodes=0 if search is None else search.nodes,
+        seconds=run.seconds,
+        history=tuple((seconds, float(sign * bound)) for seconds, bound in history),
         point=incumbent.values,
-        proved_for=search.instance.digest,
+        proved_for=run.instance.digest,
     )
 
 
@@ -253,11 +237,11 @@ def dual_value(
     >>> [round(dual_value(problem, lam), 3) for lam in ([0, 0], crown_multipliers(problem))]
     [-3.0, -0.75]
     """
-    instance, graphs = read_problem(problem)
+    instance = read_problem(problem)
     split = _checked(instance, multipliers)
     units = Units(instance, TOLERANCE)
     box = relax_bounds(instance, units)
-    found = bounds_on_box(instance, graphs, bounds, *box)
+    found = bounds_on_box(instance, bounds, *box)
     network = weighted_lower_bound(instance, found, split.outputs, *box)
     tighten_outputs(instance, found, *box)
     program = relaxed_program(instance, units, *box)
@@ -340,8 +324,8 @@ def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
     >>> crown_multipliers(hand_sized())
     array([0.25, 4.25])
     """
-    instance, graphs = read_problem(problem)
+    instance = read_problem(problem)
     lower = instance.milp.lower
     upper = instance.milp.upper
-    bounds = bounds_on_box(instance, graphs, crown, lower, upper)
+    bounds = bounds_on_box(instance, crown, lower, upper)
     return best_multipliers(instance, bounds, lower, upper)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ..bounds import Bounds, Box, Graph, network_graph
+from ..bounds import Bounds, Box
 from ..clock import check_time
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
@@ -272,8 +272,8 @@ def tighten_outputs(
         upper[index] = np.minimum(upper[index], high)
 
 
-def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
-    """Return a problem as arrays and its networks as graphs.
+def read_problem(problem: NeuralMIP) -> Instance:
+    """Return a problem as arrays and maps.
 
     Parameters
     ----------
@@ -284,16 +284,13 @@ def read_problem(problem: NeuralMIP) -> tuple[Instance, list[Graph]]:
     ------
     TypeError
         If it is not a `NeuralMIP`.
-    UnsupportedNetworkError
-        If a network has a layer that cannot be bounded.
     """
     if not isinstance(problem, NeuralMIP):
         raise TypeError(
             f"a bound needs a NeuralMIP, not {type(problem).__name__}: wrap the model in"
             " NeuralMIP(model)."
         )
-    graphs = [network_graph(p.net, p.inputs.shape[1]) for p in problem.predictors]
-    return problem.instance(), graphs
+    return problem.instance()
 
 
 def bounds_by_sample(found: Bounds) -> list[OutputBounds]:
@@ -307,7 +304,6 @@ def bounds_by_sample(found: Bounds) -> list[OutputBounds]:
 
 def bounds_on_box(
     instance: Instance,
-    graphs: list[Graph],
     method: Callable[..., Bounds],
     lower: np.ndarray,
     upper: np.ndarray,
@@ -318,8 +314,6 @@ def bounds_on_box(
     ----------
     instance
         The problem.
-    graphs
-        Its networks.
     method
         Function of a graph and a box that bounds the network, such as `ddmip_lib.bounds.crown`.
     lower, upper
@@ -328,7 +322,7 @@ def bounds_on_box(
     bounds: dict[Place, OutputBounds] = {}
     for predictor, mapping in enumerate(instance.maps):
         box = Box(torch.tensor(mapping.at(lower)), torch.tensor(mapping.at(upper)))
-        found = method(graphs[predictor], box)
+        found = method(instance.graph(predictor), box)
         for sample, output_bounds in enumerate(bounds_by_sample(found)):
             bounds[predictor, sample] = output_bounds
     return bounds

@@ -13,14 +13,13 @@ bounded by branch and bound on the exact model of the component with CROWN's ran
 changed in $c - L^\top\mu$ is subtracted, times the range of each variable.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..bounds import Graph, network_graph
 from ..clock import TimeOver, check_time, now
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
@@ -31,10 +30,9 @@ from ..programs import Program, prove
 from ..programs.lp import LPSolver
 from ..programs.program import Rows
 from ..proofs.checking import AIM, cutoff, incumbent_cost
-from ..proofs.exact import exact_program
+from ..proofs.exact import MAX_EXACT_UNITS, exact_program
 from .certificate import Certificate
 
-MAX_EXACT_UNITS = 20_000  # units of all networks and samples together, up to which models are exact
 NODES_PER_STAGE = (1, 20, 400, np.inf)  # nodes of a component, so that none waits for a harder one
 
 
@@ -47,8 +45,6 @@ class LagrangianRelaxation:
         Best verified point of the problem.
     structure
         Blocks and coupling constraints.
-    graphs
-        Network of each predictor.
 
     Attributes
     ----------
@@ -62,11 +58,11 @@ class LagrangianRelaxation:
         Component of each variable, and of each constraint of `inside`.
     """
 
-    def __init__(self, incumbent: Incumbent, structure: Structure, graphs: Sequence[Graph]) -> None:
+    def __init__(self, incumbent: Incumbent, structure: Structure) -> None:
         self.incumbent = incumbent
         self.structure = structure
         self.began = now()
-        self.program = exact_program(incumbent.instance, incumbent.units, graphs)
+        self.program = exact_program(incumbent.instance, incumbent.units)
         matrix = self.program.rows.matrix(len(self.program.cost))
         is_coupling = np.zeros(matrix.shape[0], dtype=bool)
         is_coupling[: len(structure.coupling)] = structure.coupling
@@ -112,6 +108,8 @@ class LagrangianDual:
         For each of them, the proven bound, and whether it is the minimum up to the tolerance.
     nodes
         Nodes of all searches together.
+    history
+        Seconds and bound, as a minimisation, at every improvement.
     """
 
     def __init__(self, relaxation: LagrangianRelaxation, multipliers: np.ndarray) -> None:
@@ -123,6 +121,7 @@ class LagrangianDual:
         self.relaxation = relaxation
         self.multipliers = mu
         self.nodes = 0
+        self.history: list[tuple[float, float]] = []
         self.cost = program.cost - relaxation.coupling_matrix.T @ mu
         side = np.where(mu > 0, low, high)
         side = np.where(mu == 0, 0.0, side)
@@ -193,6 +192,24 @@ class LagrangianDual:
         cost = float(self.cost[columns] @ values[columns])
         return cost - 0.5 * (tolerance / len(self.components))
 
+    def prove_all(self, deadline: float) -> None:
+        """Bound the components in stages of more and more nodes.
+
+        Parameters
+        ----------
+        deadline
+            End of the proof, in seconds of `ddmip_lib.clock.now`.
+        """
+        sign = self.relaxation.incumbent.instance.milp.sign
+        best = -np.inf
+        with suppress(TimeOver):
+            for max_nodes in NODES_PER_STAGE:
+                self.prove(deadline, max_nodes)
+                if best < self.bound < np.inf:
+                    best = self.bound
+                    self.history.append((now() - self.relaxation.began, best))
+                    report_progress(bound=sign * best)
+
     def prove(self, deadline: float, max_nodes: float) -> None:
         """Bound every component that is not complete, in equal fractions of the time.
 
@@ -219,14 +236,8 @@ class LagrangianDual:
             self.complete[number] = found.complete
             check_time()
 
-    def certificate(self, history: list[tuple[float, float]]) -> Certificate:
-        """Return what is proved, block by block.
-
-        Parameters
-        ----------
-        history
-            Seconds and bound, as a minimisation, at every improvement.
-        """
+    def certificate(self) -> Certificate:
+        """Return what is proved, block by block."""
         relaxation = self.relaxation
         structure = relaxation.structure
         sign = relaxation.incumbent.instance.milp.sign
@@ -251,42 +262,14 @@ class LagrangianDual:
             method=tuple(np.where(closed, "exact model", "open").tolist()),
             nodes=self.nodes,
             seconds=now() - relaxation.began,
-            history=tuple((seconds, sign * bound) for seconds, bound in history),
+            history=tuple((seconds, sign * bound) for seconds, bound in self.history),
         )
 
 
-class BlockBounds(NamedTuple):
-    """Result of `blocks_bound`.
-
-    Attributes
-    ----------
-    bound
-        Proven bound of the problem, as a minimisation; -inf where there is none.
-    certificate
-        What is proved, block by block.
-    interrupted
-        Whether Ctrl-C ended the proof.
-    """
-
-    bound: float = -np.inf
-    certificate: Certificate | None = None
-    interrupted: bool = False
-
-    def reported(self, sign: float) -> float | None:
-        """Return the bound in the sense of the user's model; None where there is none.
-
-        Parameters
-        ----------
-        sign
-            1 for a minimisation, -1 for a maximisation.
-        """
-        return None if self.bound == -np.inf else sign * self.bound
-
-
-def blocks_bound(
+def lagrangian_dual(
     incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
-) -> BlockBounds:
-    """Bound a problem of general blocks at given multipliers of its coupling constraints.
+) -> LagrangianDual | None:
+    """Return the Lagrangian dual of a problem of general blocks, before any of them is bounded.
 
     Parameters
     ----------
@@ -295,50 +278,27 @@ def blocks_bound(
     structure
         Its blocks and coupling constraints.
     prices : array_like or None
-        Multipliers of the problem as a minimisation. By default those of the linear relaxation,
-        which are far from the best.
+        Multipliers of the coupling constraints, of the problem as a minimisation. By default those
+        of the linear relaxation, which are far from the best.
     deadline
-        End of the proof, in seconds of `ddmip_lib.clock.now`.
+        Time limit of the linear relaxation, in seconds of `ddmip_lib.clock.now`.
 
     Returns
     -------
-    BlockBounds
-        The bound; none if the exact model would be too large.
+    LagrangianDual or None
+        None if the exact model would be too large.
 
     Raises
     ------
     ProblemError
         If the number of multipliers is wrong, or one is not finite.
     """
-    graphs = [network_graph(p.net, p.inputs.shape[1]) for p in incumbent.instance.predictors]
-    if _exact_units(incumbent, graphs) > MAX_EXACT_UNITS:
-        return BlockBounds()
-    relaxation = LagrangianRelaxation(incumbent, structure, graphs)
+    if incumbent.instance.nonlinear_units > MAX_EXACT_UNITS:
+        return None
+    relaxation = LagrangianRelaxation(incumbent, structure)
     if prices is None:
         prices = relaxation.proposed_multipliers(deadline - now())
-    dual = LagrangianDual(relaxation, _checked(prices, len(relaxation.coupling)))
-    history: list[tuple[float, float]] = []
-    interrupted = False
-    try:
-        for max_nodes in NODES_PER_STAGE:
-            dual.prove(deadline, max_nodes)
-            if np.isfinite(dual.bound) and (not history or dual.bound > history[-1][1]):
-                history.append((now() - relaxation.began, dual.bound))
-                report_progress(bound=incumbent.instance.milp.sign * dual.bound)
-    except KeyboardInterrupt:
-        interrupted = True
-    except TimeOver:
-        pass
-    return BlockBounds(dual.bound, dual.certificate(history), interrupted)
-
-
-def _exact_units(incumbent: Incumbent, graphs: Sequence[Graph]) -> int:
-    """Units with an activation, of all networks and samples together."""
-    total = 0
-    for predictor, graph in zip(incumbent.instance.predictors, graphs, strict=True):
-        units = sum(graph.nodes[index].units for index in graph.activations)
-        total += len(predictor.inputs) * units
-    return total
+    return LagrangianDual(relaxation, _checked(prices, len(relaxation.coupling)))
 
 
 def _checked(multipliers: Any, count: int) -> np.ndarray:

@@ -1,24 +1,19 @@
 """Exact models of neighbourhoods: close to a point few ReLUs can switch, so that they are small."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..bounds import Graph, network_graph
-from ..bounds.graph import Elementwise
 from ..clock import now
-from ..errors import ProblemError, UnsupportedNetworkError
+from ..errors import ProblemError
 from ..methods.run import start_run
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
-from ..model.predictor import Predictor
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
 from ..programs.mip import MIPResult, solve_program
-from ..proofs.checking import closes_gap, incumbent_cost, prove_optimality
 from ..proofs.encoding import Ends
-from ..proofs.exact import exact_program
+from ..proofs.exact import exact_program, has_exact_model
 from .elastic import ElasticModel, fixed_bounds
 
 # Distance from 0 that exact models keep the logit of class 1 at.
@@ -31,54 +26,12 @@ MAX_EXACT_BINARIES = 1_000
 REPAIR_RADIUS = 0.01
 # Branch-and-bound nodes of a repair.
 REPAIR_NODES = 20
-# Nonlinear units of all networks and samples, up to which their exact model is written.
-UNITS = 20_000
 # Result of an exact model that has too many binaries.
 TOO_LARGE = MIPResult(None, False)
 
 
-def exact_graphs(instance: Instance) -> list[Graph] | None:
-    """Return the graphs of all networks if a MIP of acceptable size represents them exactly.
-
-    Parameters
-    ----------
-    instance : Instance
-        The model with its networks.
-
-    Returns
-    -------
-    list of Graph or None
-        None if a network or a constraint is not piecewise linear, or the networks are too large.
-    """
-    if instance.milp.others:
-        return None
-    graphs = []
-    n_units = 0
-    for predictor in instance.predictors:
-        graph = _piecewise_linear_graph(predictor)
-        if graph is None:
-            return None
-        graphs.append(graph)
-        units = [node.units for node in graph.nodes if isinstance(node, Elementwise)]
-        n_units += len(predictor.inputs) * sum(units)
-    return graphs if n_units <= UNITS else None
-
-
-def _piecewise_linear_graph(predictor: Predictor) -> Graph | None:
-    try:
-        graph = network_graph(predictor.net, predictor.inputs.shape[1])
-    except UnsupportedNetworkError:
-        return None
-    return None if graph.curved else graph
-
-
 def search_box(
-    incumbent: Incumbent,
-    graphs: Sequence[Graph],
-    box: Ends,
-    seconds: float,
-    nodes: int,
-    seed: int = 0,
+    incumbent: Incumbent, box: Ends, seconds: float, nodes: int, seed: int = 0
 ) -> MIPResult:
     """Solve the exact model in a box, from the incumbent.
 
@@ -86,8 +39,6 @@ def search_box(
     ----------
     incumbent : Incumbent
         The best point known, which the solver starts from.
-    graphs : sequence of Graph
-        One for each network.
     box : tuple of np.ndarray
         Lower and upper bounds of all variables.
     seconds : float
@@ -105,7 +56,7 @@ def search_box(
     n = incumbent.instance.milp.n_variables
     began = now()
     program = exact_program(
-        incumbent.instance, incumbent.units, graphs, box, tolerance=0.0, margin=EXACT_LOGIT_MARGIN
+        incumbent.instance, incumbent.units, box, tolerance=0.0, margin=EXACT_LOGIT_MARGIN
     )
     if program.integer.sum() > MAX_EXACT_BINARIES:
         return TOO_LARGE
@@ -132,19 +83,14 @@ class FeasibilityRepair:
     ----------
     incumbent : Incumbent
         Receives the points.
-    graphs : sequence of Graph
-        One for each network.
     deadline : float
         Time on the clock of `now` at which the last repair ends.
     seed : int
         Seed of the solver.
     """
 
-    def __init__(
-        self, incumbent: Incumbent, graphs: Sequence[Graph], deadline: float, seed: int = 0
-    ) -> None:
+    def __init__(self, incumbent: Incumbent, deadline: float, seed: int = 0) -> None:
         self.incumbent = incumbent
-        self.graphs = graphs
         self.deadline = deadline
         self.seed = seed
         s = incumbent.instance.milp
@@ -173,7 +119,7 @@ class FeasibilityRepair:
         upper[self.inputs] = np.minimum(upper[self.inputs], inputs + self.radius)
         box = fixed_bounds((lower, upper), self.fixed, values)
         seconds = self.deadline - now()
-        result = search_box(self.incumbent, self.graphs, box, seconds, REPAIR_NODES, self.seed)
+        result = search_box(self.incumbent, box, seconds, REPAIR_NODES, self.seed)
         if result.point is not None:
             self.incumbent.consider(result.point)
 
@@ -257,22 +203,20 @@ def local_bound(
         raise ProblemError(
             "a local bound requires a feasible point: pass a solution of this problem that has one."
         )
-    graphs = exact_graphs(run.instance)
-    if graphs is None:
+    if not has_exact_model(run.instance):
         raise ProblemError(
             "a local bound requires ReLU networks and linear constraints alone: use certify for"
             " other problems."
         )
     inputs = run.instance.free_inputs
     box = _input_box(run.instance, solution.values, radius)
-    program = exact_program(run.instance, incumbent.units, graphs, box)
-    proved = prove_optimality(incumbent, program, run.deadline, np.inf)
-    bound = min(proved.bound, incumbent_cost(incumbent))
+    program = exact_program(run.instance, incumbent.units, box)
+    proved = run.prove(program)
     assert incumbent.values is not None
     return LocalBound(
         incumbent.objective,
-        None if bound == -np.inf else float(run.instance.milp.sign * bound),
-        closes_gap(incumbent, proved.bound),
+        run.bound,
+        run.gap_closed,
         radius,
         box[0][inputs],
         box[1][inputs],

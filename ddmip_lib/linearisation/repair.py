@@ -6,8 +6,9 @@ from ..clock import now
 from ..model.incumbent import Incumbent
 from ..model.repair import Start
 from ..proofs.encoding import Ends
+from ..proofs.exact import has_exact_model
 from .elastic import ElasticModel
-from .neighbourhood import REPAIR_NODES, exact_graphs, search_box
+from .neighbourhood import REPAIR_NODES, search_box
 from .tangent import linearise
 
 # Radii of the boxes, as fractions of the inputs' ranges; integers may move by 1 at least.
@@ -26,7 +27,7 @@ class _StartRepair:
         self.incumbent = incumbent
         self.deadline = deadline
         self.elastic = ElasticModel(incumbent.screening_instance)
-        self.graphs = exact_graphs(instance)
+        self.exact = has_exact_model(instance)
         self.target = instance.rounded(np.clip(values, s.lower, s.upper))
 
     def by_linearisation(self, bounds: Ends) -> bool:
@@ -46,9 +47,9 @@ class _StartRepair:
 
     def by_exact_model(self, bounds: Ends) -> bool:
         seconds = self.deadline - now()
-        if self.graphs is None or seconds <= 0:
+        if not self.exact or seconds <= 0:
             return False
-        found = search_box(self.incumbent, self.graphs, bounds, seconds, REPAIR_NODES).point
+        found = search_box(self.incumbent, bounds, seconds, REPAIR_NODES).point
         return found is not None and self._is_feasible(found)
 
     def _is_feasible(self, values: np.ndarray) -> bool:

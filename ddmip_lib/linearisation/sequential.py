@@ -13,11 +13,12 @@ from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..programs import prove
 from ..proofs.encoding import relax_bounds, relaxed_program
+from ..proofs.exact import has_exact_model
 from ..renamed import renamed_fields
 from .elastic import ElasticModel, TrialPoint
 from .local_search import UnitMoves
 from .multistart import GradientMultistart
-from .neighbourhood import TOO_LARGE, exact_graphs, search_box
+from .neighbourhood import TOO_LARGE, search_box
 from .recombination import Crossover
 from .repair import near_start
 from .tangent import linearise
@@ -172,6 +173,8 @@ class MultistartState:
         Starts; the last of them in a row without progress; those that had a completion.
     box_radius, explored_radius : float
         Radius of the next exact model's box, and of the largest one solved to tolerance.
+    exact : bool
+        Whether exact models are solved.
     work : float
         Work of exact models so far, weighed by `exact_cost_factor`.
     """
@@ -186,7 +189,7 @@ class MultistartState:
         self.crossover = Crossover(self.elastic)
         self.moves = UnitMoves(self.elastic, self.rng)
         self.gradient_runs = GradientMultistart(self.elastic, self.moves.norm, self.rng)
-        self.graphs = exact_graphs(run.instance) if settings.neighbourhoods else None
+        self.exact = settings.neighbourhoods and has_exact_model(run.instance)
         self.box_radius = INITIAL_BOX_RADIUS
         self.explored_radius = 0.0
         self.work = 0.0
@@ -213,7 +216,7 @@ class MultistartState:
             "steps": self.steps,
             "exact_models": self.exact_models,
         }
-        if self.graphs is None:
+        if not self.exact:
             return counts
         return counts | {"explored_radius": self.explored_radius}
 
@@ -267,7 +270,7 @@ class MultistartState:
 
     def _exact_model_is_due(self) -> bool:
         """Whether descents have taken more work than exact models."""
-        possible = self.graphs is not None and self.incumbent.objective is not None
+        possible = self.exact and self.incumbent.objective is not None
         return possible and self.starts >= GLOBAL_STARTS and self.work <= self.elastic.work
 
     def _improved_on(self, before: float | None) -> bool:
@@ -463,7 +466,6 @@ class MultistartState:
 
     def explore_neighbourhood(self) -> None:
         """Solve the exact model in a box around the incumbent, and adapt the radius of the box."""
-        assert self.graphs is not None
         assert self.incumbent.values is not None
         self.exact_models += 1
         before = self.incumbent.objective
@@ -471,7 +473,7 @@ class MultistartState:
         box = self.elastic.box(self.incumbent.values, radius)
         nodes = EXACT_MODEL_NODES if radius < 1 else WHOLE_BOX_FACTOR * EXACT_MODEL_NODES
         seconds = min(self.run.seconds_left, max(EXACT_MODEL_SECONDS, self.run.seconds))
-        result = search_box(self.incumbent, self.graphs, box, seconds, nodes, self.run.seed)
+        result = search_box(self.incumbent, box, seconds, nodes, self.run.seed)
         self.work += self.exact_cost_factor * result.work
         if result.point is not None:
             self.complete(result.point, self.penalty)
@@ -487,6 +489,6 @@ class MultistartState:
             self.explored_radius = max(self.explored_radius, radius)
             self.box_radius = min(1.0, 2 * radius)
         elif result is TOO_LARGE and radius <= MIN_BOX_RADIUS:
-            self.graphs = None
+            self.exact = False
         else:
             self.box_radius = max(MIN_BOX_RADIUS, BOX_SHRINKING_FACTOR * radius)

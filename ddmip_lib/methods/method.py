@@ -8,7 +8,6 @@ import numpy as np
 from ..errors import ProofError
 from ..model.incumbent import PointCallback
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine
 from ..model.solution import Solution
 from ..proofs.ranges import infeasible_by_ranges
 from ..renamed import renamed_keywords
@@ -104,10 +103,9 @@ class Method:
         """
         run = start_run(problem, time_limit, seed, on_point, self.callback, self.method)
         self.prepare(run)
-        with ProgressLine(problem, self.method, run.began, progress):
-            return run.finish(
-                lambda: self._checked(run), lambda status: self.interrupted(run, status)
-            )
+        return run.finish(
+            lambda: self._checked(run), lambda status: self.interrupted(run, status), progress
+        )
 
     def _checked(self, run: Run) -> Solution:
         if self.checks_ranges_first:

@@ -9,14 +9,27 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import torch
 
-from ..clock import Limit, TimeOver, limited, marking_interrupts, now, unlimited
+from ..clock import (
+    Limit,
+    Stopped,
+    TimeOver,
+    interrupt,
+    limited,
+    marking_interrupts,
+    now,
+    unlimited,
+)
+from ..errors import ProblemError
 from ..model.incumbent import Incumbent, PointCallback
 from ..model.instance import Instance
 from ..model.log import Log, LogEntry
 from ..model.onoff import OnOff
 from ..model.problem import NeuralMIP
+from ..model.progress import ProgressLine, report_progress, watched
 from ..model.repair import Repair
-from ..model.solution import History, Solution
+from ..model.solution import History, Proof, Solution
+from ..programs import Program, Proved, prove
+from ..proofs.checking import closes_gap, cutoff, incumbent_cost, submit_point
 
 
 class ProgressEvent(NamedTuple):
@@ -54,14 +67,16 @@ SECONDS_FOR_START_AFTER_LIMIT = 0.1
 """Seconds for completing the problem's start if the time limit ended the run before that."""
 
 
-class HasStatus(Protocol):
+class HasBound(Protocol):
     """The result of a method: a `Solution`, or a bound."""
 
     @property
     def status(self) -> str: ...
+    @property
+    def bound(self) -> float | None: ...
 
 
-Result = TypeVar("Result", bound=HasStatus)
+Result = TypeVar("Result", bound=HasBound)
 AnySolution = TypeVar("AnySolution", bound=Solution)
 
 
@@ -87,6 +102,8 @@ class Run:
         Incumbent of the run, None before `incumbent` was called.
     history, details
         History and details of the solution.
+    lower_bound, proof
+        Best checked bound, of the problem as a minimisation, and its proof.
     state
         Whatever the method keeps between iterations, so that an interrupted run can be finished.
     limit
@@ -103,6 +120,8 @@ class Run:
     best: Incumbent | None = None
     history: History = field(default_factory=History)
     details: dict[str, Any] = field(default_factory=dict)
+    lower_bound: float = -np.inf
+    proof: Proof | None = None
     state: Any = None
     events: int = 0
     limit: Limit | None = None
@@ -157,6 +176,112 @@ class Run:
         if with_start and not self.problem.start_failed:
             incumbent.consider_start(self.problem.start, self.time_limit, repair)
         return incumbent
+
+    def verified(self, solution: Solution | None) -> Incumbent:
+        """Create the incumbent of this run from the point of a solution, verified again.
+
+        Parameters
+        ----------
+        solution
+            A solution of the problem; without a point, the incumbent has none.
+
+        Raises
+        ------
+        ProblemError
+            If the point is not feasible.
+        """
+        incumbent = self.incumbent(with_start=False)
+        values = None if solution is None else solution.values
+        if values is not None and not incumbent.consider(values).feasible:
+            raise ProblemError(
+                "the solution is not feasible for this problem: pass the problem that was solved."
+            )
+        return incumbent
+
+    @property
+    def bound(self) -> float | None:
+        """The checked bound in the sense of the user's model, no better than the incumbent; None
+        where there is no finite one.
+        """
+        if self.best is None or not np.isfinite(self.lower_bound):
+            return None
+        cost = min(self.lower_bound, incumbent_cost(self.best))
+        return float(self.instance.milp.sign * cost)
+
+    @property
+    def gap_closed(self) -> bool:
+        """Whether the checked bound proves the incumbent optimal."""
+        return self.best is not None and closes_gap(self.best, self.lower_bound)
+
+    def raise_bound(self, lower_bound: float, proof: Proof | None = None) -> None:
+        """Keep a checked bound if it is the best one so far.
+
+        Parameters
+        ----------
+        lower_bound
+            The bound, of the problem as a minimisation; inf: there is no point.
+        proof
+            Its proof, by the method of this run if left out.
+        """
+        if lower_bound > self.lower_bound:
+            self.lower_bound = lower_bound
+            self.proof = proof or self._proof_by(self.method)
+
+    def _proof_by(self, method: str) -> Proof:
+        return Proof(self.instance.digest, method, checked=True)
+
+    def prove(
+        self,
+        program: Program,
+        max_nodes: float = np.inf,
+        deadline: float = np.inf,
+        repair: Callable[[np.ndarray], Any] | None = None,
+        patient: bool = True,
+        source: str = "",
+    ) -> Proved:
+        """Prove a bound by branch and bound, best of all that the incumbent is optimal, and keep
+        it. Better points that are found become the incumbent.
+
+        Parameters
+        ----------
+        program
+            An exact model or a relaxation of the problem, whose first variables are those of the
+            problem.
+        max_nodes, deadline, patient
+            Limits of the search, as for `ddmip_lib.programs.prove`, besides the time limit.
+        repair
+            Function that looks for a feasible point near one that fails verification.
+        source
+            Name of the method in the proof; that of the run if left out.
+
+        Returns
+        -------
+        Proved
+            The bound that this search has proved, of the problem as a minimisation.
+        """
+        incumbent = self.best
+        assert incumbent is not None
+        sign = self.instance.milp.sign
+
+        def on_point(point: np.ndarray) -> float:
+            submit_point(incumbent, point, repair)
+            return cutoff(incumbent)
+
+        def on_bound(bound: float) -> None:
+            report_progress(bound=sign * bound)
+
+        proved = prove(
+            program,
+            cutoff(incumbent),
+            min(self.deadline, deadline),
+            on_point,
+            max_nodes,
+            patient,
+            on_bound if watched() else None,
+        )
+        on_bound(proved.bound)
+        self.raise_bound(proved.bound, self._proof_by(source or self.method))
+        return proved
 
     def notify(self, bound: float | None = None, objective: float | None = None) -> bool:
         """Call the callback and return whether it ends the run.
@@ -226,7 +351,12 @@ class Run:
         reason = ENDED_BY_TIME_LIMIT if out_of_time else ENDED_BY_USER
         return _with_log(self.solution(status), reason)
 
-    def finish(self, solve: Callable[[], Result], so_far: Callable[[str], Result]) -> Result:
+    def finish(
+        self,
+        solve: Callable[[], Result],
+        so_far: Callable[[str], Result],
+        progress: bool = False,
+    ) -> Result:
         """Return the result of `solve`, or of `so_far(status)` if the run ends early.
 
         Parameters
@@ -236,21 +366,27 @@ class Run:
         so_far
             Function that makes a result of what was found, without a time limit. Its argument is
             "time_limit" after the deadline, "stopped" after Ctrl-C or by the callback.
+        progress
+            Whether the screen shows seconds, best objective, bound and gap during the run.
         """
         status = None
-        with limited(self.deadline) as self.limit, marking_interrupts():
+        line = ProgressLine(self.problem, self.method, self.began, progress)
+        with line, limited(self.deadline) as self.limit, marking_interrupts():
             try:
                 result = solve()
             except TimeOver:
                 status = "time_limit"
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as reason:
                 status = "stopped"
+                if not isinstance(reason, Stopped):
+                    interrupt()  # the calls around this one too
             with unlimited():
                 if status is None and self.interrupted:  # a part of the method caught Ctrl-C
                     kept = result.status in STATUSES_KEPT_AFTER_INTERRUPT
                     status = None if kept else "stopped"
                 if status is not None:
                     result = so_far(status)
+                report_progress(bound=result.bound)
                 return self._logged(result)
 
     def _logged(self, result: Result) -> Result:

@@ -10,9 +10,12 @@ import numpy as np
 import torch
 from pyscipopt import Model
 
+from ..bounds.graph import Graph
+from ..bounds.reader import network_graph
 from ..device import place
 from ..errors import ProblemError
 from ..programs.scip import MILP, read_model
+from .assignments import AssignmentList
 from .digest import digest_of
 from .grid import is_variable
 from .network_checks import not_finite
@@ -86,6 +89,7 @@ class Instance:
         self.maps = [self._locate(predictor) for predictor in predictors]
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
         self.is_output[self.outputs] = True
+        self._graphs: dict[int, Graph] = {}
         self._evaluated_inputs: list[np.ndarray] = []
         self._raws: list[np.ndarray] = []
 
@@ -97,6 +101,7 @@ class Instance:
             like = torch.zeros(predictor.inputs.shape).double()
             net = place(predictor.net, device, torch.float64, like)
             other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]  # it is called alike
+        other._graphs = {}
         other._evaluated_inputs = []
         return other
 
@@ -162,6 +167,43 @@ class Instance:
         """A hash of the problem (see `digest_of`)."""
         places = [(mapping.index, mapping.constant, mapping.output) for mapping in self.maps]
         return digest_of(self.milp, self.predictors, places, lambda: self.model)
+
+    @cached_property
+    def assignment_list(self) -> AssignmentList:
+        """The combinations of integer variables that the constraints allow."""
+        return AssignmentList(self.milp)
+
+    def graph(self, number: int) -> Graph:
+        """Return a network as a graph, which is read once.
+
+        Parameters
+        ----------
+        number
+            Position of the network in `predictors`.
+
+        Raises
+        ------
+        UnsupportedNetworkError
+            If the network has a layer that cannot be bounded.
+        """
+        if number not in self._graphs:
+            predictor = self.predictors[number]
+            self._graphs[number] = network_graph(predictor.net, predictor.inputs.shape[1])
+        return self._graphs[number]
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """All networks as graphs."""
+        return [self.graph(number) for number in range(len(self.predictors))]
+
+    @property
+    def nonlinear_units(self) -> int:
+        """Number of units with an activation, of all networks and samples."""
+        total = 0
+        for graph, mapping in zip(self.graphs, self.maps, strict=True):
+            units = sum(graph.nodes[index].units for index in graph.activations)
+            total += units * len(mapping.index)
+        return total
 
     def inputs(self, values: np.ndarray) -> list[np.ndarray]:
         """Return the input matrices of the predictors at a full assignment."""

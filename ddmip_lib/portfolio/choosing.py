@@ -1,25 +1,22 @@
 """The plan of `solve`: which methods fit a problem, in which order, for how long, and why."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..baselines.enumeration import Enumeration
-from ..bounds import Graph
 from ..decomposition import DualDecomposition
 from ..linearisation import SequentialMIP
-from ..linearisation.neighbourhood import exact_graphs
 from ..methods import ReportsPoints
-from ..model.assignments import AssignmentList
 from ..model.blocks import Blocks
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure
 from ..pricing import PriceCoordination
 from ..pricing.recognition import find_blocks
+from ..proofs.exact import has_exact_model
 from ..proofs.tables import unfixed
 
 MAX_ENUMERATED_COMBINATIONS = 50_000
@@ -81,16 +78,16 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     """
     plan = _planned_enumeration(instance)
     blocks = find_blocks(problem, instance)
-    graphs = exact_graphs(instance)
+    exact = has_exact_model(instance)
     if isinstance(blocks, Blocks):
         plan.append(_planned_prices(blocks, client))
     general = isinstance(blocks, Structure) and not blocks.obstacle
     provable = (
-        graphs is not None
-        and units_of(instance, graphs) <= MAX_UNITS_FOR_LONG_PROOF
+        exact
+        and instance.nonlinear_units <= MAX_UNITS_FOR_LONG_PROOF
         and not isinstance(blocks, Blocks)
     )
-    plan.append(_planned_linearisation(instance, bool(graphs), general, provable))
+    plan.append(_planned_linearisation(instance, exact, general, provable))
     if general:
         plan.append(_planned_prices(blocks, client))
     why = "starts from the best point, moves all inputs at once"
@@ -147,15 +144,6 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def units_of(instance: Instance, graphs: Sequence[Graph]) -> int:
-    """Return the number of units with a nonlinear activation, over all network evaluations."""
-    total = 0
-    for graph, mapping in zip(graphs, instance.maps, strict=True):
-        units = sum(graph.nodes[k].units for k in graph.activations)
-        total += units * len(mapping.index)
-    return total
-
-
 def combinations(instance: Instance) -> int | None:
     """Return the number of assignments of the network inputs that the constraints allow.
 
@@ -167,7 +155,7 @@ def combinations(instance: Instance) -> int | None:
     others[inputs] = False
     if milp.others or others.any() or not milp.integer[inputs].all():
         return None
-    found = AssignmentList(milp).combinations(inputs, max_combinations(instance))
+    found = instance.assignment_list.combinations(inputs, max_combinations(instance))
     return None if found is None else len(found)
 
 
@@ -182,13 +170,12 @@ def max_values(instance: Instance) -> float:
     Infinite if one of them is continuous, or if there are more than `MAX_TABULATED_VALUES`.
     """
     milp = instance.milp
-    listing = AssignmentList(milp)
     maximum = 0.0
     for row in itertools.chain.from_iterable(mapping.index for mapping in instance.maps):
         inputs = np.array(unfixed(milp, row), dtype=int)
         if not milp.integer[inputs].all():
             return np.inf
-        found = listing.combinations(inputs, MAX_TABULATED_VALUES)
+        found = instance.assignment_list.combinations(inputs, MAX_TABULATED_VALUES)
         if found is None:
             return np.inf
         maximum = max(maximum, len(found))

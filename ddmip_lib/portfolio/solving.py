@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..bounds import Graph, network_graph
 from ..certificates import certify
 from ..clock import now
 from ..errors import ProofError, UnsupportedNetworkError
-from ..linearisation.neighbourhood import UNITS, FeasibilityRepair
+from ..linearisation.neighbourhood import FeasibilityRepair
 from ..linearisation.repair import near_start
 from ..methods import Callback, ProgressEvent, Run
 from ..methods.method import infeasible_solution
@@ -19,20 +18,14 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent, PointCallback
 from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
-from ..model.progress import ProgressLine, report_progress
+from ..model.progress import report_progress
 from ..model.solution import Proof, Solution, contradiction
 from ..pricing.recognition import find_blocks
-from ..proofs.checking import (
-    closes_gap,
-    incumbent_cost,
-    proof_of,
-    prove_optimality,
-    require_uncrossed,
-)
-from ..proofs.exact import exact_program
+from ..proofs.checking import require_uncrossed
+from ..proofs.exact import MAX_EXACT_UNITS, exact_program
 from ..renamed import renamed_keywords
 from ..workers import check_client
-from .choosing import PlannedMethod, methods_for, units_of
+from .choosing import PlannedMethod, methods_for
 
 PROVED = ("optimal", "infeasible")
 """Statuses that end a run with a proof."""
@@ -122,10 +115,7 @@ def solve(
         run.state.interrupt(status)
         return run.state.solution()
 
-    with ProgressLine(problem, "solve", run.began, progress):
-        solution = run.finish(run_plan, interrupted)
-        report_progress(bound=solution.bound)
-        return solution
+    return run.finish(run_plan, interrupted, progress)
 
 
 class Portfolio:
@@ -135,8 +125,6 @@ class Portfolio:
     ----------
     problem
         Copy of the user's problem whose start is the incumbent.
-    bound, proof
-        Best checked bound, of the problem as a minimisation, and its proof.
     claim
         Result of the last method if its status is "claimed_optimal", else None.
     explored
@@ -152,8 +140,6 @@ class Portfolio:
         self.log = run.details["log"] = Log()
         self.problem = run.problem.with_own_start()
         self.problem.start_failed = incumbent.values is None
-        self.bound = -np.inf
-        self.proof: Proof | None = None
         self.status = "converged"
         self.prices = None
         self.stopped = False
@@ -167,14 +153,6 @@ class Portfolio:
         """Whether the run ends before any other method or proof."""
         ended = self.status != "converged" or self.run.interrupted
         return ended or self.run.seconds_left <= 0
-
-    @property
-    def user_bound(self) -> float | None:
-        """The checked bound in the sense of the user's model, None where there is none."""
-        if not np.isfinite(self.bound):
-            return None
-        cost = min(self.bound, incumbent_cost(self.incumbent))
-        return float(self.run.instance.milp.sign * cost)
 
     def run_plan(self) -> Solution:
         """Run all methods of the plan, then proofs and further rounds of the methods."""
@@ -281,7 +259,7 @@ class Portfolio:
     def notify(self, event: ProgressEvent) -> bool:
         """Pass on the event of a method with the best objective and bound of the whole run."""
         sign = self.run.instance.milp.sign
-        bound = float(sign * self.bound) if np.isfinite(self.bound) else event.bound
+        bound = event.bound if self.run.bound is None else self.run.bound
         objective = event.objective
         best = self.incumbent.objective
         if best is not None and (objective is None or sign * best <= sign * objective):
@@ -291,16 +269,14 @@ class Portfolio:
 
     def raise_bound(self, bound: float, proof: Proof) -> None:
         """Keep a checked bound, of a minimisation, if it is better; end the run without a gap."""
-        if bound > self.bound:
-            self.bound = bound
-            self.proof = proof
-        if closes_gap(self.incumbent, self.bound):
+        self.run.raise_bound(bound, proof)
+        if self.run.gap_closed:
             self.status = "optimal"
 
     def record(self, method: str, status: str, began: float, why: str) -> None:
         """Append an entry to the log."""
         objective = self.incumbent.objective
-        entry = LogEntry(method, status, objective, self.user_bound, now() - began, why)
+        entry = LogEntry(method, status, objective, self.run.bound, now() - began, why)
         self.log.append(entry)
         report_progress("solve", entry.bound, turn=True)
 
@@ -326,23 +302,23 @@ class Portfolio:
         instance = self.run.instance
         seconds = self.run.seconds_left
         self.in_progress = "proof", began
-        report_progress("proof", float(instance.milp.sign * self.bound), turn=True)
+        report_progress("proof", float(instance.milp.sign * self.run.lower_bound), turn=True)
         try:
-            graphs = [network_graph(p.net, p.inputs.shape[1]) for p in instance.predictors]
+            graphs = instance.graphs
         except UnsupportedNetworkError as error:
             self.proof_complete = True
             self.record("proof", "not possible", began, str(error))
             return
-        units = units_of(instance, graphs)
+        units = instance.nonlinear_units
         priced = isinstance(find_blocks(self.problem, instance), Blocks)
         if priced and self.incumbent.values is not None:
             self._prove_by_certificate(began, "prices, and a search of every block", seconds)
-        elif units > UNITS:
+        elif units > MAX_EXACT_UNITS:
             self.proof_complete = True
-            reason = f"the exact model has {units} units, more than {UNITS}"
+            reason = f"the exact model has {units} units, more than {MAX_EXACT_UNITS}"
             self.record("proof", "not tried", began, reason)
         elif priced or not any(graph.curved for graph in graphs):
-            self._prove_by_exact_model(began, graphs, patient)
+            self._prove_by_exact_model(began, patient)
         else:
             few_inputs = len(instance.free_inputs) <= MAX_INPUTS_FOR_ALL_TIME
             if not (patient or (self.claim is None and few_inputs)):
@@ -350,16 +326,16 @@ class Portfolio:
             reason = "linear bounds of the networks, and a search that splits inputs"
             self._prove_by_certificate(began, reason, seconds)
 
-    def _prove_by_exact_model(self, began: float, graphs: list[Graph], patient: bool) -> None:
+    def _prove_by_exact_model(self, began: float, patient: bool) -> None:
         run = self.run
-        program = exact_program(run.instance, self.incumbent.units, graphs)
-        repair = FeasibilityRepair(self.incumbent, graphs, run.deadline, run.seed)
-        proved = prove_optimality(self.incumbent, program, run.deadline, np.inf, repair, patient)
+        program = exact_program(run.instance, self.incumbent.units)
+        repair = FeasibilityRepair(self.incumbent, run.deadline, run.seed)
+        proved = run.prove(program, repair=repair, patient=patient, source="exact model")
         self.proof_complete = self.explored = proved.complete
         if proved.bound == np.inf and self.incumbent.values is None:
             self.status = "infeasible"
-        elif proved.bound > -np.inf:  # one beyond the incumbent is reported by `solution`
-            self.raise_bound(proved.bound, proof_of(self.incumbent, "exact model", True))
+        elif run.gap_closed:
+            self.status = "optimal"
         status = "time_limit"
         if self.status in PROVED:
             status = self.status
@@ -392,10 +368,10 @@ class Portfolio:
 
     def solution(self) -> Solution:
         """Return the incumbent with the checked bound, or with a claim that it does not refute."""
-        require_uncrossed(self.incumbent, self.bound, "proved during the run")
         run = self.run
-        bound = self.user_bound
-        proof = None if bound is None else self.proof
+        require_uncrossed(self.incumbent, run.lower_bound, "proved during the run")
+        bound = run.bound
+        proof = None if bound is None else run.proof
         status = self._final_status()
         if status == "stopped":
             run.details["interrupted"] = True

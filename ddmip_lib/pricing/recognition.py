@@ -17,7 +17,6 @@ import numpy as np
 from ..bounds.layer_list import output_range
 from ..clock import check_time
 from ..errors import UnsupportedNetworkError
-from ..model.assignments import AssignmentList
 from ..model.blocks import Blocks, Mode
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
@@ -179,7 +178,7 @@ class BlockReader:
         _require((s.lower < s.upper)[instance.outputs].all())
         self.milp = s
         self.maps = instance.maps
-        self.assignments = AssignmentList(s)
+        self.assignments = instance.assignment_list
         self.linking = structure.coupling
         self.row_lower = s.row_lower - s.rows @ constant
         self.row_upper = s.row_upper - s.rows @ constant

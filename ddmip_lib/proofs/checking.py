@@ -7,11 +7,8 @@ import numpy as np
 
 from ..errors import ProofError
 from ..model.incumbent import Incumbent
-from ..model.progress import report_progress, watched
 from ..model.solution import Proof
 from ..model.verification import CLOSED
-from ..programs.branch_and_bound import Proved, prove
-from ..programs.program import Program
 
 MAX_CHECK_NODES = 300
 """Nodes of the check of a solver's claim: few, so that its result does not depend on the speed of
@@ -107,55 +104,6 @@ def submit_point(
             return
     if not incumbent.consider(values).feasible and repair is not None:
         repair(values)
-
-
-def prove_optimality(
-    incumbent: Incumbent,
-    program: Program,
-    deadline: float,
-    most_nodes: float = MAX_CHECK_NODES,
-    repair: Callable[[np.ndarray], Any] | None = None,
-    patient: bool = True,
-) -> Proved:
-    """Prove a bound of a problem, best of all that its incumbent is optimal.
-
-    Better points that are proposed during the search become the incumbent.
-
-    Parameters
-    ----------
-    incumbent
-        The incumbent.
-    program
-        A relaxation, whose first variables are those of the problem.
-    deadline, most_nodes, patient
-        Limits of the search, as for `prove`.
-    repair
-        Function that looks for a feasible point near one that fails verification.
-
-    Returns
-    -------
-    Proved
-        The bound, of a minimisation.
-    """
-
-    def on_point(point: np.ndarray) -> float:
-        submit_point(incumbent, point, repair)
-        return cutoff(incumbent)
-
-    def on_bound(bound: float) -> None:
-        report_progress(bound=incumbent.instance.milp.sign * bound)
-
-    found = prove(
-        program,
-        cutoff(incumbent),
-        deadline,
-        on_point,
-        most_nodes,
-        patient,
-        on_bound if watched() else None,
-    )
-    on_bound(found.bound)
-    return found
 
 
 def proof_of(incumbent: Incumbent, method: str, checked: bool, margin: float = 0.0) -> Proof:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..bounds import Bounds, Box, Graph, crown
+from ..errors import UnsupportedNetworkError
 from ..model.instance import InputMap, Instance
 from ..model.predictor import Predictor
 from ..model.scaling import Units
@@ -31,8 +32,22 @@ from .tables import (
     write_tables,
 )
 
+MAX_EXACT_UNITS = 20_000
+"""Nonlinear units of all networks and samples up to which their exact model is written."""
 MAX_TABLE_SIZE = 64
 """Combinations of input values up to which a sample of a network becomes a table."""
+
+
+def has_exact_model(instance: Instance) -> bool:
+    """Return whether a MIP of acceptable size represents all networks and constraints exactly."""
+    if instance.milp.others:
+        return False
+    try:
+        graphs = instance.graphs
+    except UnsupportedNetworkError:
+        return False
+    piecewise_linear = not any(graph.curved for graph in graphs)
+    return piecewise_linear and instance.nonlinear_units <= MAX_EXACT_UNITS
 
 
 def tabulated_program(instance: Instance, units: Units, tables: Sequence[Table]) -> Program:
@@ -57,7 +72,6 @@ def tabulated_program(instance: Instance, units: Units, tables: Sequence[Table])
 def exact_program(
     instance: Instance,
     units: Units,
-    graphs: Sequence[Graph],
     box: Ends | None = None,
     tolerance: float = TOLERANCE,
     margin: float = 0.0,
@@ -74,8 +88,6 @@ def exact_program(
         The problem.
     units
         Its units.
-    graphs
-        Its networks.
     box
         A box inside which the program is exact, None for the problem's own.
     tolerance
@@ -91,7 +103,7 @@ def exact_program(
     tabled = _few_combinations(instance, max_table_size)
     tables = tables_of(instance, list(map(np.flatnonzero, tabled))) or []
     tighten_to_tables(tables, *box)
-    networks = list(_bounded_networks(instance, graphs, tabled, box))
+    networks = list(_bounded_networks(instance, tabled, box))
     encoder = NetworkEncoder(relaxed_program(instance, units, *box, tolerance))
     write_tables(encoder, tables)
     for network in networks:
@@ -145,21 +157,22 @@ class _BoundedNetwork(NamedTuple):
 
 
 def _bounded_networks(
-    instance: Instance, graphs: Sequence[Graph], tabled: Sequence[np.ndarray], box: Ends
+    instance: Instance, tabled: Sequence[np.ndarray], box: Ends
 ) -> Iterator[_BoundedNetwork]:
     """Yield the networks with samples that are no tables; tighten the box, in place, to the bounds
     of their outputs.
     """
     for number, few in enumerate(tabled):
         if not few.all():
-            yield _bounded_network(instance, number, graphs[number], np.flatnonzero(~few), box)
+            yield _bounded_network(instance, number, np.flatnonzero(~few), box)
 
 
 def _bounded_network(
-    instance: Instance, number: int, graph: Graph, samples: np.ndarray, box: Ends
+    instance: Instance, number: int, samples: np.ndarray, box: Ends
 ) -> _BoundedNetwork:
     predictor = instance.predictors[number]
     mapping = instance.maps[number]
+    graph = instance.graph(number)
     inputs = Box(*(torch.tensor(mapping.at(end)[samples]) for end in box))
     bounds = crown(graph, inputs)
     low = predictor.outputs_of(bounds.lower.numpy())

@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import torch
 
-from ..bounds import Bounds, Box, Graph, crown, intervals, network_graph
+from ..bounds import Bounds, Box, Graph, crown, intervals
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.scaling import Units
@@ -73,9 +73,9 @@ def _constrains_outputs(instance: Instance) -> bool:
 def _graphs(instance: Instance) -> dict[int, Graph]:
     """Return the networks that can be read, by their number."""
     graphs = {}
-    for number, predictor in enumerate(instance.predictors):
+    for number in range(len(instance.predictors)):
         with suppress(UnsupportedNetworkError):
-            graphs[number] = network_graph(predictor.net, predictor.inputs.shape[1])
+            graphs[number] = instance.graph(number)
     return graphs
 
 

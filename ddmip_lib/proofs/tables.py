@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..clock import check_time
-from ..model.assignments import AssignmentList, integers_between
+from ..model.assignments import integers_between
 from ..model.instance import InputMap, Instance
 from ..model.predictor import Predictor
 from ..numerics import EPSILON
@@ -72,7 +72,7 @@ def tables_of(
     list of Table or None
         None where a sample has more combinations, or a continuous input that no equation gives.
     """
-    tabulation = _Tabulation(instance.milp, most)
+    tabulation = _Tabulation(instance, most)
     tables = []
     for network, samples in zip(instance.networks, wanted, strict=True):
         found = tabulation.tables(*network, samples)
@@ -91,10 +91,11 @@ class _Inputs(NamedTuple):
 
 
 class _Tabulation:
-    def __init__(self, milp: MILP, maximum: float) -> None:
+    def __init__(self, instance: Instance, maximum: float) -> None:
+        milp = instance.milp
         self.milp = milp
         self.maximum = maximum
-        self.assignments = AssignmentList(milp)
+        self.assignments = instance.assignment_list
         self.base = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
 
     def tables(
@@ -226,7 +227,7 @@ def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> 
     free[decided] = False
     if free.any() or milp.others:
         return None
-    values = AssignmentList(milp).combinations(decided, most / milp.n_variables)
+    values = instance.assignment_list.combinations(decided, most / milp.n_variables)
     if values is None:
         return None
     assignments = np.tile(milp.lower, (len(values), 1))

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from ddmip_lib import NeuralMIP
 from ddmip_lib.bounds import Box, crown
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
-from ddmip_lib.linearisation.neighbourhood import exact_graphs
 from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
 from ddmip_lib.linearisation.tangent import linearise
 from ddmip_lib.linearisation.trust_region import (
@@ -24,6 +23,7 @@ from ddmip_lib.linearisation.trust_region import (
     SHRINKING_FACTOR,
 )
 from ddmip_lib.proofs.encoding import Ends
+from ddmip_lib.proofs.exact import has_exact_model
 
 NOTHING = 1e-7
 """Of the objective's worth: a prediction that is no larger ends a descent."""
@@ -261,14 +261,13 @@ def undecided(problem: NeuralMIP, values: np.ndarray, radius: float) -> int:
     (0, 2)
     """
     instance = problem.instance()
-    graphs = exact_graphs(instance)
     ends = ElasticModel(instance).box(values, radius)
-    if graphs is None:
+    if not has_exact_model(instance):
         raise ValueError(
             "undecided units are counted in ReLU networks: pass a problem with such networks alone."
         )
     count = 0
-    for m, graph in zip(instance.maps, graphs, strict=True):
+    for m, graph in zip(instance.maps, instance.graphs, strict=True):
         bounds = crown(graph, Box(*(torch.tensor(m.at(end)) for end in ends)))
         count += sum(
             int(((low < 0) & (high > 0)).sum())

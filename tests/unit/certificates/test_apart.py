@@ -13,7 +13,7 @@ from pyscipopt import Model
 
 from ddmip_lib import NeuralMIP, PriceCoordination
 from ddmip_lib.certificates import certify, separable
-from ddmip_lib.certificates.separable import blocks_bound
+from ddmip_lib.certificates.separable import LagrangianDual, lagrangian_dual
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
@@ -28,10 +28,16 @@ torch.set_num_threads(1)
 NOTHING = Solution("no_solution_found", "none")
 
 
+def dual_at(incumbent: Incumbent, prices: np.ndarray | None) -> LagrangianDual:
+    """The Lagrangian dual of the blocks of a problem, proved for as long as it takes."""
+    dual = lagrangian_dual(incumbent, find_structure(incumbent.instance), prices, now() + LONG)
+    assert dual is not None
+    dual.prove_all(now() + LONG)
+    return dual
+
+
 def bound_at(problem: NeuralMIP, prices: np.ndarray | None) -> float:
-    instance = problem.instance()
-    incumbent = Incumbent(instance, now())
-    return blocks_bound(incumbent, find_structure(instance), prices, now() + LONG).bound
+    return dual_at(Incumbent(problem.instance(), now()), prices).bound
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -58,13 +64,10 @@ def test_prices_of_the_coordination_nearly_close_it(minimise: bool) -> None:
     assert case.sign * proved.bound <= case.sign * lp + 1e-4 * max(1.0, abs(lp))
     incumbent = Incumbent(problem.instance(), 0.0)
     incumbent.consider(solution.values)
-    found = blocks_bound(
-        incumbent, find_structure(problem.instance()), solution.details["prices"], np.inf
-    )
-    assert found.certificate is not None
-    assert found.certificate.closed.all()
-    assert set(found.certificate.method) == {"exact model"}
-    assert (found.certificate.profit_bound >= found.certificate.profit_known - 1e-6).all()
+    certificate = dual_at(incumbent, solution.details["prices"]).certificate()
+    assert certificate.closed.all()
+    assert set(certificate.method) == {"exact model"}
+    assert (certificate.profit_bound >= certificate.profit_known - 1e-6).all()
 
 
 def shared_inputs(n: int = 4) -> NeuralMIP:

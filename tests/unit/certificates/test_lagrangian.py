@@ -19,6 +19,7 @@ from ddmip_lib.certificates.lagrangian import crown_multipliers, dual_value, lag
 from ddmip_lib.clock import using
 from ddmip_lib.decomposition.split import Split
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.predictors import lstm
 from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG, Ticking
@@ -214,7 +215,8 @@ def test_a_model_that_dual_presolving_got_wrong() -> None:
 def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
     for seed in range(5):
         problem, _ = knapsack(seed=seed, p=4, h=8, cap=3)
-        search = input_search.SpatialBranchAndBound(problem, None, 0.0, np.inf)
+        incumbent = start_run(problem, np.inf, 0).verified(None)
+        search = input_search.SpatialBranchAndBound(incumbent, np.inf)
         root = search.open.heap[0][2]
         root.point = np.random.default_rng(seed).random(5)
         search._bound_networks([(root, (0, 0))], steps=10)

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_lib.bounds import network_graph
 from ddmip_lib.linearisation.neighbourhood import FeasibilityRepair
 from ddmip_lib.methods.run import start_run
-from ddmip_lib.proofs.checking import incumbent_cost, prove_optimality
+from ddmip_lib.proofs.checking import incumbent_cost
 from ddmip_lib.proofs.exact import exact_program
 from tests.builders.instances import build
 
@@ -40,16 +39,15 @@ def wide_box(whole: bool = False):
     run = start_run(built.problem, 300, 0)
     incumbent = run.incumbent()
     incumbent.consider(np.zeros(run.instance.milp.n_variables))
-    return built, incumbent, [network_graph(built.problem.predictors[0].net, 2)]
+    return built, run
 
 
 @pytest.mark.parametrize("mends", [True, False])
 def test_a_proof_finds_the_point_that_it_proves_to_be_the_best(mends):
-    _, incumbent, graphs = wide_box()
-    mend = FeasibilityRepair(incumbent, graphs, np.inf) if mends else None
-    proved = prove_optimality(
-        incumbent, exact_program(incumbent.instance, incumbent.units, graphs), np.inf, np.inf, mend
-    )
+    _, run = wide_box()
+    incumbent = run.best
+    mend = FeasibilityRepair(incumbent, np.inf) if mends else None
+    proved = run.prove(exact_program(run.instance, incumbent.units), repair=mend)
     assert proved.complete
     assert incumbent_cost(incumbent) == (pytest.approx(-0.25, abs=1e-5) if mends else 0.0)
     assert (
@@ -58,8 +56,9 @@ def test_a_proof_finds_the_point_that_it_proves_to_be_the_best(mends):
 
 
 def test_a_point_is_mended_once_at_each_place():
-    built, incumbent, graphs = wide_box()
-    mend = FeasibilityRepair(incumbent, graphs, np.inf)
+    built, run = wide_box()
+    incumbent = run.best
+    mend = FeasibilityRepair(incumbent, np.inf)
     off = built.problem.instance().with_outputs(np.array([0.6, 0.0, 0.0]))
     assert not incumbent.consider(off).feasible
     mend(off)
@@ -73,8 +72,9 @@ def test_a_point_is_mended_once_at_each_place():
 
 
 def test_whole_numbers_are_kept():
-    built, incumbent, graphs = wide_box(whole=True)
-    mend = FeasibilityRepair(incumbent, graphs, np.inf)
+    built, run = wide_box(whole=True)
+    incumbent = run.best
+    mend = FeasibilityRepair(incumbent, np.inf)
     mend(built.problem.instance().with_outputs(np.array([3.0, 0.0, 0.0])))
     assert incumbent.objective == 0.0  # x_0 = 3 breaks the row, and 1 is no mending of it
     mend(built.problem.instance().with_outputs(np.array([1.0 + 1e-5, 0.0, 0.0])))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from ddmip_lib.bounds import network_graph
 from ddmip_lib.clock import using
 from ddmip_lib.methods.run import start_run
 from ddmip_lib.programs import branch_and_bound, prove
@@ -72,7 +71,7 @@ def test_what_was_proved_until_then_holds() -> None:
         incumbent.consider(
             incumbent.instance.with_outputs(incumbent.instance.assignment([draw[None]], rest=0.0))
         )
-    program = exact_program(incumbent.instance, incumbent.units, [network_graph(net, 16)])
+    program = exact_program(incumbent.instance, incumbent.units)
     with using(clock := Ticking()):
         found = prove(program, incumbent_cost(incumbent), LOOKS, patient=False)
     assert not found.complete
