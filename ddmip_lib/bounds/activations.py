@@ -6,9 +6,9 @@ constraints of a mixed-integer program. An entry of `LEAKY` is one that graphs w
 s)(a)_+$, for any real slope $s$: bounds, splits and constraints are those of the ReLU.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -171,20 +171,8 @@ def _derivative(at: Tensor) -> Tensor:
     return 1 - at.tanh() ** 2
 
 
-class ConstraintWriter(Protocol):
-    """A mixed-integer linear program to which variables and constraints are added."""
-
-    def variable(self, lower: float, upper: float, integer: bool = False) -> int:
-        """Add a variable and return its index."""
-
-    def add_constraint(
-        self, at: Sequence[int], weights: Sequence[float], low: float, high: float
-    ) -> None:
-        """Add the constraint low <= weights'v <= high on the variables `at`."""
-
-
 def relu_constraints(
-    program: ConstraintWriter, at: int, number: float, low: float, high: float
+    program: Any, at: int, number: float, low: float, high: float
 ) -> tuple[int, float]:
     r"""Add $z = (a)_+$ to a program.
 
@@ -193,7 +181,7 @@ def relu_constraints(
 
     Parameters
     ----------
-    program : ConstraintWriter
+    program : NetworkEncoder
         The program.
     at, number : int and float
         The index of the variable $a$; if it is -1, $a$ is the number.
@@ -294,3 +282,5 @@ LEAKY: dict[str, type[nn.Module]] = {"leaky_relu": nn.LeakyReLU, "_prelu_kernel"
 r"""Layers whose value is $a$ for $a \ge 0$ and $s a$ for $a < 0$, by torch's name of the operation,
 which has the slope $s$, or one for each channel, as its second argument.
 """
+LAYERS = [*(unit.layer for unit in ACTIVATIONS.values()), *LEAKY.values()]
+"""The layers of all activations."""

@@ -1,5 +1,6 @@
 """Networks as lists of nodes: affine maps, elementwise activations, and sums."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -70,6 +71,11 @@ class Sum:
 
 
 Node = Input | Affine | Elementwise | Sum
+
+
+def total(node: Node, values: Sequence[Tensor]) -> Tensor:
+    """Return the sum of the values of a node's parents, among those of all nodes."""
+    return torch.stack([values[parent] for parent in node.parents]).sum(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +149,7 @@ class Graph:
             elif isinstance(node, Elementwise):
                 value = ACTIVATIONS[node.kind].value(values[node.parent])
             else:
-                value = torch.stack([values[parent] for parent in node.parents]).sum(0)
+                value = total(node, values)
             values.append(value)
         return values
 

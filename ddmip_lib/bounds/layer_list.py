@@ -44,7 +44,7 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
     ['Linear', 'ReLU', 'Linear']
     """
     try:
-        return sequential_layers(network_graph(net, n_in))
+        return _layers_of(network_graph(net, n_in))
     except UnsupportedNetworkError as error:
         supported = ", ".join(unit.layer.__name__ for unit in ACTIVATIONS.values())
         reason = str(error).split(": they need")[0]
@@ -55,24 +55,8 @@ def flat_layers(net: nn.Module, n_in: int) -> list[nn.Module]:
         ) from error
 
 
-def sequential_layers(graph: Graph) -> list[nn.Module]:
-    """Return the layers of a graph in which each node enters the next and no other.
-
-    Parameters
-    ----------
-    graph : Graph
-        The network.
-
-    Returns
-    -------
-    list of Module
-        The layers, in float64.
-
-    Raises
-    ------
-    UnsupportedNetworkError
-        If the graph is not such a chain, or has no affine node.
-    """
+def _layers_of(graph: Graph) -> list[nn.Module]:
+    """The layers of a graph in which each node enters the next and no other."""
     layers: list[nn.Module] = []
     for index, node in enumerate(graph.nodes[1:]):
         if isinstance(node, Sum) or node.parents != (index,):

@@ -13,11 +13,10 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from ..errors import UnsupportedNetworkError
-from .activations import ACTIVATIONS, LEAKY
+from .activations import ACTIVATIONS, LAYERS
 from .graph import Graph
 from .trace import PROBE_ROWS, Tape, Traced, aten
 
-LAYERS = [*(unit.layer for unit in ACTIVATIONS.values()), *LEAKY.values()]
 SUPPORTED = (
     f"Linear, Conv1d, Conv2d, BatchNorm, {', '.join(layer.__name__ for layer in LAYERS)}, Dropout,"
     " Identity, Flatten, reshaping, sums of layers, and constants added or multiplied"

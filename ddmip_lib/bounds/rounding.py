@@ -25,13 +25,12 @@ gives a bound.
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from ..errors import UnsupportedNetworkError
 from ..numerics import gamma
 from .activations import ACTIVATIONS
-from .graph import Affine, Elementwise, Graph, Input, Sum
+from .graph import Affine, Elementwise, Graph, Input, Sum, total
 
 UNDERFLOW = 1e-180  # fraction of the terms of a sum by which underflow is bounded
 
@@ -53,6 +52,7 @@ def require_finite(values: Tensor, what: str) -> None:
 
     Examples
     --------
+    >>> import torch
     >>> require_finite(torch.tensor([1.0, torch.inf]), "the range of node 1")
     Traceback (most recent call last):
     ...
@@ -84,6 +84,7 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
 
     Examples
     --------
+    >>> import torch
     >>> from ddmip_lib.problems import hand_sized_net
     >>> from .reader import network_graph
     >>> error = step_error(network_graph(hand_sized_net(), 2), 1, [torch.ones(1, 2).double()])
@@ -100,8 +101,7 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
         underflow = UNDERFLOW * (1 + parent.sum(-1, keepdim=True))
         return gamma(count) * (parent @ node.weight_size.T + node.bias_size) + underflow
     if isinstance(node, Sum):
-        total = torch.stack([sizes[i] for i in node.parents]).sum(0)
-        return gamma(count + len(node.parents)) * total + UNDERFLOW
+        return gamma(count + len(node.parents)) * total(node, sizes) + UNDERFLOW
     assert isinstance(node, Elementwise)
     unit = ACTIVATIONS[node.kind]
     return gamma(count + node.units) * (unit.offset + parent) + unit.error + UNDERFLOW

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .activations import ACTIVATIONS, LEAKY
+from .activations import ACTIVATIONS, LAYERS, LEAKY
 from .graph import GraphBuilder
 
 PROBE_ROWS = 3  # samples of the probe batch
@@ -23,9 +23,8 @@ MIN_WEIGHT = 1e-120
 MAX_WEIGHT = 1e120
 """Weights of other absolute values are refused: products of them could underflow or overflow."""
 MIXED = "samples that influence each other"
-NAMED_BY_OPERATION = {"Linear", "Conv", "BatchNorm", "Sequential"} | {
-    layer.__name__ for layer in [*(unit.layer for unit in ACTIVATIONS.values()), *LEAKY.values()]
-}
+NAMED_BY_OPERATION = {"Linear", "Conv", "BatchNorm", "Sequential"}
+NAMED_BY_OPERATION |= {layer.__name__ for layer in LAYERS}
 """Layers of torch that are supported: refused operations in them are named, not the layers."""
 aten: Any = torch.ops.aten
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..bounds.graph import Affine, Elementwise, Graph
+from ..bounds.graph import Affine, Elementwise, Graph, total
 from ..bounds.propagation import BoundPropagation
 from ..bounds.regions import Ball
 from .losses import Losses, least_loss
@@ -170,7 +170,7 @@ class Ascent:
             elif isinstance(node, Elementwise):
                 value = torch.addcmul(taken[i].shift, taken[i].line, values[node.parent])
             else:
-                value = torch.stack([values[parent] for parent in node.parents]).sum(0)
+                value = total(node, values)
             values.append(value)
         return concatenated((values[index] for index in self.graph.hidden), point)
 

@@ -144,8 +144,6 @@ def store(key: str, entry: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
             file.write(hashlib.sha256(payload).digest() + payload)
-        if path.is_dir():
-            path.rename(tempfile.mkdtemp(dir=path.parent, prefix=f"{key}.", suffix=".aside"))
         os.replace(file.name, path)
     except OSError as problem:
         warnings.warn(

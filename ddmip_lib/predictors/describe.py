@@ -1,5 +1,7 @@
 """Description of a network by its size, kind and number of parameters."""
 
+from typing import Any
+
 from torch import nn
 
 from .architectures import AttentionNet, Conv1dNet, LSTMNet, ResNet
@@ -27,13 +29,11 @@ def linear_layers(net: nn.Module) -> list[nn.Linear] | None:
     """
     if not isinstance(net, nn.Sequential) or len(net) % 2 == 0:
         return None
-    layers = list(net)
-    linear = [layer for layer in layers[::2] if isinstance(layer, nn.Linear)]
-    if len(linear) < len(layers[::2]):
-        return None
-    if not all(isinstance(layer, nn.ReLU) for layer in layers[1::2]):
-        return None
-    return linear
+    layers: list[Any] = list(net)
+    for number, layer in enumerate(layers):
+        if not isinstance(layer, nn.ReLU if number % 2 else nn.Linear):
+            return None
+    return layers[::2]
 
 
 def describe(net: nn.Module) -> str:
@@ -69,6 +69,7 @@ def _kind(net: nn.Module) -> str:
     widths = [layer.out_features for layer in linear[:-1]]
     if not widths:
         return "linear model"
+    size = "-".join(map(str, widths))
     if len(set(widths)) == 1:
-        return f"{len(widths)}x{widths[0]} ReLU MLP"
-    return "-".join(map(str, widths)) + " ReLU MLP"
+        size = f"{len(widths)}x{widths[0]}"
+    return f"{size} ReLU MLP"

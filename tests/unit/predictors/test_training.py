@@ -222,18 +222,15 @@ class TestCache:
         assert torch.equal(weights(first), weights(second))
         assert train(small(), data, epochs=2).report["cached"]
 
-    def test_a_folder_in_place_of_an_entry_makes_way(
-        self, data: Dataset, cache_folder: Path
-    ) -> None:
+    def test_a_folder_in_place_of_an_entry_is_kept(self, data: Dataset, cache_folder: Path) -> None:
         first = train(small(), data, epochs=1)
         (path,) = cache_folder.iterdir()
         path.unlink()
         (path / "someone's").mkdir(parents=True)
-        with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
+        with pytest.warns(UserWarning, match=f"{path.name} is damaged|could not be cached"):
             second = train(small(), data, epochs=1)
         assert torch.equal(weights(first), weights(second))
-        assert train(small(), data, epochs=1).report["cached"]
-        assert len(list(cache_folder.glob("*.aside/someone's"))) == 1
+        assert (path / "someone's").is_dir()
 
     def test_no_cache_when_asked(self, data: Dataset, cache_folder: Path) -> None:
         train(small(), data, epochs=1, cache=False)
