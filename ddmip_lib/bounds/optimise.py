@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .adam import Adam
 from .crown import batch_size, require_slopes
 from .graph import Graph
 from .propagation import BoundPropagation, PerUnit
@@ -111,15 +112,17 @@ class _OptimisedPropagation(BoundPropagation):
         count = len(best)
         if self.splits is not None:
             best += [torch.zeros_like(slope) for slope in best]
-        adam = _Adam(best, count, self.rate)
         record = self.region.lower.new_tensor(-torch.inf)
+        uppers = [torch.ones_like(record)] * count + [-record] * (len(best) - count)
+        adams = [Adam(part, upper, self.rate) for part, upper in zip(best, uppers, strict=True)]
         for step in range(steps + 1):
-            value = self._value(index, adam.point[:count], adam.point[count:] or None)
-            best = _where(value > record, adam.point, best)
+            point = [adam.point.requires_grad_() for adam in adams]
+            value = self._value(index, point[:count], point[count:] or None)
+            best = _where(value > record, point, best)
             record = torch.maximum(record, value.detach())
             if step == steps or not value.requires_grad:
                 break
-            adam.step(value)
+            _step(adams, point, value)
         return best[:count], best[count:] or None, record
 
     def _first_slopes(self, index: int, start: Sequence[Tensor] | None) -> list[Tensor]:
@@ -144,32 +147,12 @@ class _OptimisedPropagation(BoundPropagation):
             return self.region.smallest(coef) + const
 
 
-class _Adam:
-    """Ascent steps of Adam on slopes, kept in [0, 1], and multipliers, kept nonnegative."""
-
-    def __init__(self, point: list[Tensor], slopes: int, rate: float) -> None:
-        self.point = [part.requires_grad_() for part in point]
-        self.slopes = slopes
-        self.rate = rate
-        self.means = [torch.zeros_like(part) for part in point]
-        self.squares = [torch.zeros_like(part) for part in point]
-        self.steps = 0
-
-    def step(self, value: Tensor) -> None:
-        """Move along the gradient of the sum of values at the point."""
-        self.steps += 1
-        ones = torch.ones_like(value)
-        gradients = torch.autograd.grad(
-            value, self.point, ones, allow_unused=True, materialize_grads=True
-        )
-        for i, gradient in enumerate(gradients):
-            self.means[i] = 0.9 * self.means[i] + 0.1 * gradient
-            self.squares[i] = 0.999 * self.squares[i] + 0.001 * gradient**2
-            mean = self.means[i] / (1 - 0.9**self.steps)
-            size = (self.squares[i] / (1 - 0.999**self.steps)).sqrt() + 1e-12
-            moved = self.point[i].detach() + self.rate * (mean / size)
-            upper = 1.0 if i < self.slopes else None
-            self.point[i] = moved.clamp(0.0, upper).requires_grad_()
+def _step(adams: list[Adam], point: list[Tensor], value: Tensor) -> None:
+    """Take steps along the gradients of the sum of values."""
+    ones = torch.ones_like(value)
+    gradients = torch.autograd.grad(value, point, ones, allow_unused=True, materialize_grads=True)
+    for adam, gradient in zip(adams, gradients, strict=True):
+        adam.step(gradient)
 
 
 def _where(better: Tensor, new: list[Tensor], old: list[Tensor]) -> list[Tensor]:

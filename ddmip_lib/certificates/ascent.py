@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..bounds.adam import Adam
 from ..bounds.graph import Affine, Elementwise, Graph, total
 from ..bounds.propagation import BoundPropagation
 from ..bounds.regions import Ball
@@ -198,19 +199,22 @@ def climb(
     slopes, duals : Tensor
         Those of the best bounds.
     """
+    units = slopes.shape[1]
     best = torch.cat([slopes, duals], 1)
     steps = torch.where((ascent.free | (ascent.split != 0)).any(1), steps, 0)
     active = torch.arange(len(goal), device=goal.device)
-    adam = _Adam(best.clone(), slopes.shape[1])
+    upper = torch.ones_like(best[0])
+    upper[units:] = torch.inf
+    adam = Adam(best.clone(), upper, ADAM_RATE, ADAM_RATE_DECAY)
     while True:
         going = (record[active] < goal[active]) & (adam.steps < steps[active])
         if not going.any():
-            return best[:, : adam.slopes], best[:, adam.slopes :]
+            return best[:, :units], best[:, units:]
         if adam.steps == 0 or int(going.sum()) < MIN_ACTIVE_FRACTION * len(active):
             active = active[going]
             ascent = ascent[going]
             adam.select(going)
-        value, *gradients = ascent.step(*adam.parts())
+        value, *gradients = ascent.step(adam.point[:, :units], adam.point[:, units:])
         _keep_better(active, value, adam.point, record, best)
         adam.step(torch.cat(gradients, 1))
 
@@ -222,35 +226,3 @@ def _keep_better(
     better = value > record[active]
     record[active[better]] = value[better]
     best[active[better]] = point[better]
-
-
-class _Adam:
-    """Steps of Adam on several points (slopes, then multipliers), with a decaying step length."""
-
-    def __init__(self, point: Tensor, slopes: int) -> None:
-        self.point = point
-        self.slopes = slopes
-        self.mean = torch.zeros_like(point)
-        self.square = torch.zeros_like(point)
-        self.upper = torch.ones_like(point[0])
-        self.upper[slopes:] = torch.inf
-        self.steps = 0
-
-    def parts(self) -> tuple[Tensor, Tensor]:
-        """The slopes and the multipliers."""
-        return self.point[:, : self.slopes], self.point[:, self.slopes :]
-
-    def select(self, rows: Tensor) -> None:
-        """Go on with some of the points."""
-        self.point = self.point[rows]
-        self.mean = self.mean[rows]
-        self.square = self.square[rows]
-
-    def step(self, gradient: Tensor) -> None:
-        self.steps += 1
-        self.mean.lerp_(gradient, 0.1)
-        self.square.lerp_(gradient.square_(), 0.001)
-        size = (self.square / (1 - 0.999**self.steps)).sqrt_().add_(1e-12)
-        rate = ADAM_RATE * ADAM_RATE_DECAY ** (self.steps - 1) / (1 - 0.9**self.steps)
-        point = torch.addcdiv(self.point, self.mean, size, value=rate)
-        self.point = point.clamp_(0.0).minimum(self.upper)
