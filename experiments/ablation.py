@@ -22,11 +22,11 @@ class RandomSearch(NetworkOracle):
     prices.
     """
 
-    def of_shard(self, shard: Shard, ask: PricingRequest) -> PricingResult:
+    def of_shard(self, shard: Shard, request: PricingRequest) -> PricingResult:
         """As many points of each row as `NetworkOracle` evaluates, some coordinates of each moved
         by random lengths; the best of each start are options.
         """
-        (predictor, part), draw = shard, np.random.default_rng(ask.seed)
+        (predictor, part), draw = shard, np.random.default_rng(request.seed)
         found = []
         for start in range(self.starts):
             best = part.base.copy()
@@ -39,17 +39,17 @@ class RandomSearch(NetworkOracle):
                 if (
                     start == 1
                 ):  # around the best option known, as `NetworkOracle` has one start there
-                    u = np.clip(ask.known + 0.3 * (u - part.base), part.lower, part.upper)
+                    u = np.clip(request.known + 0.3 * (u - part.base), part.lower, part.upper)
                 raw = predictor.raw(u)[:, 0]
                 shift = u - part.base
                 cost = (
-                    np.maximum(shift, 0) * ask.up[part.mode]
-                    + np.maximum(-shift, 0) * ask.down[part.mode]
+                    np.maximum(shift, 0) * request.up[part.mode]
+                    + np.maximum(-shift, 0) * request.down[part.mode]
                 ).sum(1)
                 gained = (
                     np.where(raw > 0, 0.0, -np.inf)
                     if predictor.gives_class
-                    else ask.gain[part.mode] * raw
+                    else request.gain[part.mode] * raw
                 )
                 better = gained - cost > worth
                 best[better], worth[better] = u[better], (gained - cost)[better]

@@ -9,10 +9,7 @@ a column is one point of one block; the dual values of the coupling constraints 
 program are the prices, and with $\delta$ binary it selects one column of each block.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-import scipy.sparse as sp
 from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model
 
 from ..clock import now
@@ -21,47 +18,14 @@ from ..programs.scip import add_start, optimise, set_quiet, solution_values
 from ..programs.scip_program import add_rows, add_variables, set_objective
 from .master import (
     MAX_FREE_BLOCKS,
-    LPSolution,
+    MasterSolution,
     RestrictedMaster,
     TradePrices,
     solve_master_by_sifting,
 )
 
-MISSING_TOLERANCE = 1e-9
-"""Amount of all resources together that a feasible mixture may lack by rounding errors."""
 ROUNDING_BATCH = 4096
 """Number of columns that rounding considers at once."""
-
-
-@dataclass(frozen=True)
-class MasterSolution:
-    """Solution of the linear program over a pool of columns.
-
-    Attributes
-    ----------
-    value
-        Optimal value.
-    prices
-        Dual values of the coupling constraints, one for each resource.
-    convexity_duals
-        Dual values of the convexity constraints, one for each block.
-    weights
-        Weights of the columns.
-    lacking
-        Amount of the resources that is missing. If it is positive, no mixture of the columns is
-        feasible, and the other attributes are those of the mixture that lacks least.
-    """
-
-    value: float
-    prices: np.ndarray
-    convexity_duals: np.ndarray
-    weights: np.ndarray
-    lacking: float
-
-    @property
-    def phase_factor(self) -> float:
-        """Factor of values in reduced costs: 0 as long as resources are missing, else 1."""
-        return 1.0 if self.lacking <= MISSING_TOLERANCE else 0.0
 
 
 class ColumnPool:
@@ -93,6 +57,8 @@ class ColumnPool:
         self.value = np.zeros(0)
         self.use = np.zeros((0, len(blocks.capacities)))
         self.key = np.zeros(0, dtype=np.uint64)
+        draw = np.random.default_rng(0)
+        self.hash_factors = draw.integers(2**64, size=1 + self.u.shape[1], dtype=np.uint64) | 1
 
     def __len__(self) -> int:
         return len(self.at)
@@ -125,19 +91,14 @@ class ColumnPool:
         self.key = np.concatenate([self.key, key[new]])
 
     def _key(self, at: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Hash the columns, with points rounded to 1e-7 of the box, as splitmix64 does.
+        """Hash the columns, with points rounded to 1e-7 of the box.
 
         Two of 10^7 different points have one key in one of 10^5 runs.
         """
         width = self.blocks.upper[at] - self.blocks.lower[at]
-        width = np.where(width > 0, width, 1.0)
-        place = np.round((u - self.blocks.base[at]) / width * 1e7).astype(np.int64)
-        key = at.astype(np.uint64)
-        for coordinate in place.T.astype(np.uint64):
-            key = (key ^ coordinate) * np.uint64(0xBF58476D1CE4E5B9)
-            key = (key ^ (key >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-            key ^= key >> np.uint64(32)
-        return key
+        place = (u - self.blocks.base[at]) / np.where(width > 0, width, 1.0) * 1e7
+        rounded = np.column_stack([at, np.round(place)]).astype(np.int64)
+        return (rounded.astype(np.uint64) * self.hash_factors).sum(axis=1)
 
     def prices(self, earlier: MasterSolution | None = None) -> MasterSolution:
         """Solve the linear program.
@@ -154,44 +115,29 @@ class ColumnPool:
         """
         blocks = self.blocks
         if not blocks.optional and len(np.unique(self.block)) < blocks.n:
-            return self._without_solution(np.inf)
-        if len(self) == 0:
-            return self._without_solution(float(np.maximum(-blocks.capacities, 0).sum()))
+            none = np.zeros(len(blocks.capacities)), np.zeros(blocks.n), np.zeros(len(self))
+            return MasterSolution(0.0, *none, extra=np.array([np.inf]))
         solution = self._solve(earlier)
-        lacking = float(np.maximum(solution.extra, 0.0).sum())
-        value = float(self.value @ solution.weights)
-        return MasterSolution(
-            value, solution.prices, solution.convexity_duals, solution.weights, lacking
-        )
+        return solution._replace(value=float(self.value @ solution.weights))
 
-    def _without_solution(self, lacking: float) -> MasterSolution:
-        prices = np.zeros(len(self.blocks.capacities))
-        return MasterSolution(0.0, prices, np.zeros(self.blocks.n), np.zeros(len(self)), lacking)
-
-    def _solve(self, earlier: MasterSolution | None) -> LPSolution:
+    def _solve(self, earlier: MasterSolution | None) -> MasterSolution:
         blocks = self.blocks
+        capacities = blocks.capacities
         master = RestrictedMaster(
-            blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
+            blocks.n, blocks.optional, self.block, self.value, self.use, capacities
         )
         known_prices = None
         if earlier is not None and earlier.phase_factor:
             known_prices = earlier.prices
-        feasible = known_prices is not None or (
-            blocks.optional and bool((blocks.capacities >= 0).all())
-        )
+        feasible = known_prices is not None or (blocks.optional and (capacities >= 0).all())
         if feasible and blocks.n > MAX_FREE_BLOCKS:
             return solve_master_by_sifting(master, known_prices)
-        solution = master.solve()
-        if solution is None:  # phase one: minimise the amount of resources that is missing
-            m = len(blocks.capacities)
-            phase_one = master._replace(value=0 * self.value)
-            solution = phase_one.solve(TradePrices(np.ones(m), np.zeros(m)))
-            assert solution is not None
-        return solution
+        none = np.zeros(len(capacities))
+        return master.solve_in_two_phases(TradePrices(none + 1.0, none))
 
     def reduced(self, lp: MasterSolution) -> np.ndarray:
         """Return the reduced cost of each column, positive where it would improve the program."""
-        return self.value * lp.phase_factor - self.use @ lp.prices - lp.convexity_duals[self.block]
+        return lp.reduced(self.block, self.value, self.use)
 
     def rounded(self, shares: np.ndarray) -> np.ndarray | None:
         """Select columns greedily, in the order of their weights, as long as they fit.
@@ -288,30 +234,23 @@ class ColumnPool:
         covered = np.unique(self.block[np.concatenate([kept, among])])
         if not self.blocks.optional and len(covered) < self.blocks.n:
             return None
+        owners, block = np.unique(self.block[among], return_inverse=True)
+        left = self.blocks.capacities - self.use[kept].sum(axis=0)
+        program = RestrictedMaster(
+            len(owners), self.blocks.optional, block, self.value[among], self.use[among], left
+        ).program()
         model = _selection_model(gap, nodes, seed, emphasis)
-        zero = np.zeros(len(among))
-        delta = add_variables(model, zero, zero + 1.0, zero == 0)
-        set_objective(model, delta, self.value[among], sign=-1.0)
-        add_rows(model, delta, *self._constraints(among, kept))
+        delta = add_variables(model, program.lower, program.lower + 1.0, program.integer)
+        set_objective(model, delta, -program.cost, sign=-1.0)
+        order = np.roll(np.arange(len(program.row_lower)), len(owners))  # coupling constraints last
+        rows = program.rows.matrix(len(among))[order]
+        add_rows(model, delta, rows, program.row_lower[order], program.row_upper[order])
         if start is not None:
             add_start(model, delta, np.isin(among, start))
         optimise(model, seconds - (now() - began))
         if model.getNSols() == 0:
             return None
         return np.concatenate([kept, among[solution_values(model, delta) > 0.5]])
-
-    def _constraints(
-        self, among: np.ndarray, kept: np.ndarray
-    ) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-        """At most one column of each block, or exactly one, and the capacities that are left."""
-        block, row = np.unique(self.block[among], return_inverse=True)
-        one = np.ones(len(block))
-        entries = np.ones(len(among)), (row, np.arange(len(among)))
-        convexity = sp.csr_matrix(entries, (len(block), len(among)))
-        left = self.blocks.capacities - self.use[kept].sum(axis=0)
-        rows = sp.vstack([convexity, sp.csr_matrix(self.use[among].T)]).tocsr()
-        fewest = one - np.inf if self.blocks.optional else one
-        return rows, np.append(fewest, left - np.inf), np.append(one, left)
 
 
 def _selection_model(gap: float, nodes: int, seed: int, emphasis: str) -> Model:

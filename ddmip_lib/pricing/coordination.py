@@ -137,9 +137,9 @@ class PriceCoordination(Method):
         if isinstance(blocks, Structure):
             blocks.require(self.method)
             return coordinate(run, blocks, self.max_rounds, self.max_failed_rounds)
-        market = self._first_state(run, blocks)
-        run.state = market
-        return market.solution(run, self._rounds(market, run))
+        state = self._first_state(run, blocks)
+        run.state = state
+        return state.solution(run, self._rounds(state, run))
 
     def interrupted(self, run: Run, status: str) -> Solution:
         """Return the best verified point of a run that ended early."""
@@ -148,37 +148,37 @@ class PriceCoordination(Method):
         solution: Solution = run.state.solution(run, status)
         return solution
 
-    def _rounds(self, market: CoordinationState, run: Run) -> str:
+    def _rounds(self, state: CoordinationState, run: Run) -> str:
         """Generate and select columns; return the status."""
-        status = self._generate_columns(market, run)
-        if status == "stopped" or self._select(market, run):
+        status = self._generate_columns(state, run)
+        if status == "stopped" or self._select(state, run):
             return "stopped"
-        return "time_limit" if market.seconds_left <= 0 else status
+        return "time_limit" if state.seconds_left <= 0 else status
 
-    def _generate_columns(self, market: CoordinationState, run: Run) -> str:
+    def _generate_columns(self, state: CoordinationState, run: Run) -> str:
         """Run rounds until no column is missing or half of the time is over; return the status."""
-        reserved = SELECTION_TIME_FRACTION * market.seconds_left
-        while len(market.rounds) < self.max_rounds:
-            if market.seconds_left <= reserved:
+        reserved = SELECTION_TIME_FRACTION * state.seconds_left
+        while len(state.rounds) < self.max_rounds:
+            if state.seconds_left <= reserved:
                 return "time_limit"
-            self.round(market)
+            self.round(state)
             report_progress(turn=True)
             if run.notify():
                 return "stopped"
-            if market.idle >= self.max_failed_rounds:
+            if state.idle >= self.max_failed_rounds:
                 return "converged"
         return "iteration_limit"
 
-    def _select(self, market: CoordinationState, run: Run) -> bool:
+    def _select(self, state: CoordinationState, run: Run) -> bool:
         """Select columns by SCIP, with rounds in between; return whether the callback ends it."""
         for k in range(self.choices):
-            market.choose(self.gap, self.nodes, run.seed + k, thorough=k % 2 == 1)
-            if market.settled or market.seconds_left <= 0 or k + 1 == self.choices:
+            state.choose(self.gap, self.nodes, run.seed + k, thorough=k % 2 == 1)
+            if state.settled or state.seconds_left <= 0 or k + 1 == self.choices:
                 break
-            for prices in (market.scarcity(), market.jittered()):
-                if market.seconds_left <= 0:
+            for prices in (state.scarcity(), state.jittered()):
+                if state.seconds_left <= 0:
                     break
-                self.round(market, prices)
+                self.round(state, prices)
                 report_progress(turn=True)
                 if run.notify():
                     return True
@@ -217,68 +217,63 @@ class PriceCoordination(Method):
         executor = Executor(self.client)
         return CoordinationState.empty(blocks, run.incumbent(), run.deadline, run.seed, executor)
 
-    def round(self, market: CoordinationState, seen: np.ndarray | None = None) -> None:
+    @renamed_keywords(market="state", seen="prices")
+    def round(self, state: CoordinationState, prices: np.ndarray | None = None) -> None:
         """Run one round: columns, the linear program, new prices, and a choice by rounding.
 
         Parameters
         ----------
-        market
+        state
             The state, which is changed.
-        seen
-            Prices for this round in place of `market.next_prices`.
+        prices
+            Prices for this round in place of `state.next_prices`.
         """
         times = [now()]
-        if seen is not None:
-            market.next_prices = seen
-        found = self.search.options(market)
+        pool = state.pool
+        if prices is not None:
+            state.next_prices = prices
+        found = self.search.options(state)
         times.append(now())
-        new = _count_new(market, found)
-        before = market.lp
-        market.pool.add(*found)
-        market.lp = market.pool.prices(before)
-        comparable = before is not None and before.phase_factor == market.lp.phase_factor
-        smoothing = self.smoothing if new and comparable and seen is None else 0.0
-        if len(market.pool):
-            market.next_prices = smoothing * market.next_prices + (1 - smoothing) * market.lp.prices
-        market.idle = 0 if new else market.idle + 1
+        new = _count_new(state, found)
+        before = state.lp
+        pool.add(*found)
+        state.lp = pool.prices(before)
+        comparable = before is not None and before.phase_factor == state.lp.phase_factor
+        smoothing = self.smoothing if new and comparable and prices is None else 0.0
+        if len(pool):
+            state.next_prices = smoothing * state.next_prices + (1 - smoothing) * state.lp.prices
+        state.idle = 0 if new else state.idle + 1
         times.append(now())
-        market.offer(market.pool.rounded(market.lp.weights))
+        state.offer(pool.rounded(state.lp.weights))
         times.append(now())
-        _record_round(market, new, smoothing, times)
+        _record_round(state, new, smoothing, times)
 
 
-def _count_new(market: CoordinationState, found: PricingResult) -> int:
+def _count_new(state: CoordinationState, found: PricingResult) -> int:
     """Count the columns of positive reduced cost."""
-    lp = market.lp
-    if lp is None:
+    if state.lp is None:
         return len(found.at)
-    use = market.blocks.use(*found)
-    reduced = (
-        found.value * lp.phase_factor
-        - use @ lp.prices
-        - lp.convexity_duals[market.blocks.block[found.at]]
-    )
-    return int((reduced > REDUCED_COST_TOLERANCE * market.scale).sum())
+    blocks = state.blocks
+    reduced = state.lp.reduced(blocks.block[found.at], found.value, blocks.use(*found))
+    return int((reduced > REDUCED_COST_TOLERANCE * state.scale).sum())
 
 
-def _record_round(
-    market: CoordinationState, new: int, smoothing: float, times: list[float]
-) -> None:
-    assert market.lp is not None
-    objective = market.incumbent.objective
+def _record_round(state: CoordinationState, new: int, smoothing: float, times: list[float]) -> None:
+    assert state.lp is not None
+    objective = state.incumbent.objective
     seconds_nn, seconds_lp, seconds_mip = np.diff(times).tolist()
-    market.rounds.prices.append(market.lp.prices)
-    market.rounds.append(
+    state.rounds.prices.append(state.lp.prices)
+    state.rounds.append(
         Round(
-            k=len(market.rounds) + 1,
-            lp_value=market.objective(market.lp.value) if market.lp.phase_factor else np.nan,
+            k=len(state.rounds) + 1,
+            lp_value=state.objective(state.lp.value) if state.lp.phase_factor else np.nan,
             incumbent=np.nan if objective is None else objective,
-            options=len(market.pool),
+            options=len(state.pool),
             new=new,
             smoothing=smoothing,
             seconds_nn=seconds_nn,
             seconds_lp=seconds_lp,
             seconds_mip=seconds_mip,
-            seconds=times[-1] - market.incumbent.began,
+            seconds=times[-1] - state.incumbent.began,
         )
     )

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..clock import now
 from ..linearisation.elastic import Constraints, ElasticModel
 from ..linearisation.tangent import linearise
 from ..methods.run import Run
@@ -22,7 +21,8 @@ from ..model.instance import Instance
 from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..model.structure import Structure
-from .general_columns import GeneralColumns, GeneralMasterSolution
+from .general_columns import GeneralColumns
+from .state import ColumnGeneration
 
 MAX_BLOCK_STEPS = 8
 """Number of steps of one path of single blocks."""
@@ -99,7 +99,7 @@ class SeparableElasticModel(JointElasticModel):
         self.lower[master] = self.upper[master] = np.clip(0.0, s.lower, s.upper)[master]
 
 
-class GeneralColumnGeneration:
+class GeneralColumnGeneration(ColumnGeneration):
     """Column generation for the blocks of one problem.
 
     Parameters
@@ -115,9 +115,9 @@ class GeneralColumnGeneration:
 
     Attributes
     ----------
-    options
+    pool
         The columns found so far.
-    prices
+    lp
         Solution of the linear program over them, None before the first.
     """
 
@@ -127,16 +127,11 @@ class GeneralColumnGeneration:
         self.incumbent = incumbent
         self.structure = structure
         self.deadline = deadline
-        self.options = GeneralColumns(incumbent, structure)
+        self.pool: GeneralColumns = GeneralColumns(incumbent, structure)
         self.draw = np.random.default_rng(seed)
         self.instance = incumbent.instance
         self.separable = SeparableElasticModel(self.instance, structure)
         self.joint = JointElasticModel(self.instance)
-        self.prices: GeneralMasterSolution | None = None
-
-    @property
-    def seconds_left(self) -> float:
-        return self.deadline - now()
 
     @property
     def step_seconds(self) -> float:
@@ -174,7 +169,7 @@ class GeneralColumnGeneration:
             report_progress(turn=True)
             if run.notify():
                 return "stopped"
-            lp_value = None if self.prices is None else round(self.prices.value, 9)
+            lp_value = None if self.lp is None else round(self.lp.value, 9)
             found = self.incumbent.objective, lp_value
             failed = failed + 1 if found == before else 0
             before = found
@@ -188,19 +183,12 @@ class GeneralColumnGeneration:
             return self._random_point()
         return None
 
-    def solution(self, run: Run, status: str) -> Solution:
-        """Return the solution of a run with this state."""
-        details: dict[str, Any] = {"options": len(self.options), "structure": self.structure}
-        if self.prices is not None and self.prices.phase_factor:
-            s = self.instance.milp
-            details["lp_value"] = s.offset + s.sign * self.prices.value
-            details["prices"] = self.prices.coupling
-        if status == "stopped":
-            details["interrupted"] = True
-        elif status != "time_limit" and self.incumbent.values is None:
-            status = "no_solution_found"
-        run.details |= details
-        return run.solution(status)
+    def details(self) -> dict[str, Any]:
+        """Return the details of a solution; prices are those of a minimisation."""
+        found = {"options": len(self.pool), "structure": self.structure} | super().details()
+        if "prices" in found:
+            found["prices"] = -found["prices"]
+        return found
 
     def round(self, start: np.ndarray | None) -> None:
         """Generate columns, solve the linear program, choose columns and refine a choice.
@@ -216,32 +204,29 @@ class GeneralColumnGeneration:
             if self.seconds_left > 0:
                 self._add_columns(self._random_point())
         self._follow_path(start, self.separable.with_cost(self._reduced_cost()))
-        if len(self.options):
-            self.prices = self.options.prices()
+        if len(self.pool):
+            self.lp = self.pool.prices()
             self.choose()
         if self.incumbent.values is not None and self.incumbent.objective != before:
             self._follow_path(self.incumbent.values, self.joint)
-        elif self.prices is not None:
-            drawn = self.prices.weights * self.draw.random(len(self.options))
+        elif self.lp is not None:
+            drawn = self.lp.weights * self.draw.random(len(self.pool))
             columns = np.argsort(drawn, kind="stable")
-            self._follow_path(self.options.assembled(columns), self.joint)
+            self._follow_path(self.pool.assembled(columns), self.joint)
 
     def _best_columns(self) -> np.ndarray:
         """Return the point of the columns of least reduced cost, a random one without prices."""
-        if self.prices is None:
+        if self.lp is None:
             return self._random_point()
-        reduced = self.options.reduced(self.prices)
-        return self.options.assembled(np.argsort(-reduced, kind="stable"))
+        reduced = self.pool.reduced(self.lp)
+        return self.pool.assembled(np.argsort(reduced, kind="stable"))
 
     def _reduced_cost(self) -> np.ndarray:
         """Return the cost of each variable less its price; no resource has one at first."""
         s = self.instance.milp
-        if self.prices is None:
+        if self.lp is None:
             return s.sign * s.cost
-        return (
-            self.prices.phase_factor * s.sign * s.cost
-            - self.options.coupling.T @ self.prices.coupling
-        )
+        return self.lp.phase_factor * s.sign * s.cost + self.pool.coupling.T @ self.lp.prices
 
     def _random_point(self) -> np.ndarray:
         """Return a point with uniformly distributed network inputs."""
@@ -274,21 +259,21 @@ class GeneralColumnGeneration:
         s = self.instance.milp
         evaluated = self.instance.with_outputs(np.clip(values, s.lower, s.upper))
         if np.isfinite(evaluated).all():
-            self.options.add(evaluated)
+            self.pool.add(evaluated)
             self.incumbent.consider(evaluated)
         return evaluated
 
     def choose(self) -> None:
         """Select the best columns; verify the choice, and the best completion of its inputs."""
-        prices = self.prices
-        if prices is None or not prices.phase_factor or self.seconds_left <= 0:
+        lp = self.lp
+        if lp is None or not lp.phase_factor or self.seconds_left <= 0:
             return
         s = self.instance.milp
         largest = np.inf  # reduced cost of a column of a better choice
         if self.incumbent.objective is not None:
-            largest = s.sign * (self.incumbent.objective - s.offset) - prices.value + 1e-9
-        among = np.flatnonzero(self.options.reduced(prices) <= largest)
-        chosen = self.options.choose(among, min(CHOICE_SECONDS, self.seconds_left))
+            largest = s.sign * (self.incumbent.objective - s.offset) + lp.value + 1e-9
+        among = np.flatnonzero(-self.pool.reduced(lp) <= largest)
+        chosen = self.pool.choose(among, min(CHOICE_SECONDS, self.seconds_left))
         if chosen is not None and self.incumbent.consider(chosen).feasible:
             self.incumbent.consider_inputs(chosen, self.step_seconds)
 
@@ -305,8 +290,8 @@ class GeneralColumnGeneration:
             if self.seconds_left < 0.5 * seconds:
                 break
             self._add_columns(self.instance.assignment(list(point), rest=0.0))
-        if len(self.options):
-            self.prices = self.options.prices()
+        if len(self.pool):
+            self.lp = self.pool.prices()
             self.choose()
 
 

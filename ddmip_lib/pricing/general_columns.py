@@ -11,52 +11,21 @@ the dual values of the coupling constraints are the prices $\pi$, and with $\del
 program selects one column of each block.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 
 from ..model.incumbent import Incumbent
 from ..model.structure import Structure
 from ..model.verification import TOLERANCE
-from ..programs.lp import LPSolver
 from ..programs.mip import solve_program
-from ..programs.program import Program, Rows
-from ..programs.scip import relative_violation
+from .master import MasterSolution, MasterVariables, RestrictedMaster, TradePrices
 
 MAX_CHOICE_NODES = 2000
 """Number of nodes of HiGHS for one choice of columns."""
 
 
-class GeneralMasterSolution(NamedTuple):
-    """Solution of the linear program over the columns.
-
-    Attributes
-    ----------
-    coupling
-        Dual values of the coupling constraints.
-    blocks
-        Dual values of the convexity constraints.
-    value
-        Optimal value. If it is infinite, no mixture of the columns is feasible, and the other
-        attributes are those of the mixture of least constraint violation.
-    weights
-        Weights of the columns.
-    """
-
-    coupling: np.ndarray
-    blocks: np.ndarray
-    value: float
-    weights: np.ndarray
-
-    @property
-    def phase_factor(self) -> float:
-        """Factor of costs in reduced costs: 0 as long as no mixture is feasible, else 1."""
-        return float(np.isfinite(self.value))
-
-
 class GeneralColumns:
-    """The columns found so far, as parallel arrays; costs are minimised.
+    """The columns found so far, as parallel arrays.
 
     Parameters
     ----------
@@ -71,8 +40,8 @@ class GeneralColumns:
         Block of each column, (k,).
     point
         Index in `points` of the point that each column is part of, (k,).
-    cost
-        Objective coefficients, (k,).
+    value
+        Objective coefficients, (k,): the costs with the other sign.
     use
         Coefficients in the coupling constraints, (k, m).
     """
@@ -92,7 +61,7 @@ class GeneralColumns:
         self.points: list[np.ndarray] = []
         self.block = np.zeros(0, dtype=int)
         self.point = np.zeros(0, dtype=int)
-        self.cost = np.zeros(0)
+        self.value = np.zeros(0)
         self.use = np.zeros((0, self.coupling.shape[0]))
 
     def __len__(self) -> int:
@@ -107,15 +76,15 @@ class GeneralColumns:
             A full assignment with the networks' true outputs.
         """
         blocks = self._feasible_blocks(values)
-        cost = ((self.milp.sign * self.milp.cost * values) @ self.member)[blocks]
+        value = -((self.milp.sign * self.milp.cost * values) @ self.member)[blocks]
         use = (self.coupling @ sp.diags(values) @ self.member).T.toarray()[blocks]
-        known = np.column_stack([self.block, self.cost, self.use])
-        found = np.column_stack([blocks, cost, use])
+        known = np.column_stack([self.block, self.value, self.use])
+        found = np.column_stack([blocks, value, use])
         key = np.round(np.vstack([known, found]), 9)
         first = np.sort(np.unique(key, axis=0, return_index=True)[1])
         new = first[first >= len(self)] - len(self)
         self.block = np.append(self.block, blocks[new])
-        self.cost = np.append(self.cost, cost[new])
+        self.value = np.append(self.value, value[new])
         self.use = np.vstack([self.use, use[new]])
         self.point = np.append(self.point, np.full(len(new), len(self.points)))
         self.points.append(values)
@@ -126,50 +95,39 @@ class GeneralColumns:
         violated = violated + self.member.T @ (outside > TOLERANCE)
         return np.flatnonzero(violated == 0)
 
-    def _program(self, among: np.ndarray) -> Program:
-        """Return the program over some columns, followed by the master's variables."""
+    def _master(self, among: np.ndarray) -> RestrictedMaster:
+        """Return the program over some columns and the master's variables."""
         s = self.milp
         n = self.structure.n
-        ones = np.ones(len(among))
-        convexity = sp.csr_matrix(
-            (ones, (self.block[among], np.arange(len(among)))), shape=(n, len(among))
+        coupling = self.coupling[:, self.master]
+        others = MasterVariables(
+            s.sign * s.cost[self.master],
+            sp.vstack([coupling, sp.csr_matrix((n, len(self.master)))]),
+            s.lower[self.master],
+            s.upper[self.master],
+            s.integer[self.master],
         )
-        linking = [sp.csr_matrix(self.use[among].T), self.coupling[:, self.master]]
-        rows = sp.block_array([linking, [convexity, None]])
-        row_lower, row_upper = s.sides
-        return Program(
-            np.concatenate([self.cost[among], s.sign * s.cost[self.master]]),
-            Rows.of(rows.tocsr()),
-            np.concatenate([row_lower[self.structure.coupling], np.ones(n)]),
-            np.concatenate([row_upper[self.structure.coupling], np.ones(n)]),
-            np.concatenate([0 * ones, s.lower[self.master]]),
-            np.concatenate([np.inf * ones, s.upper[self.master]]),
-            np.concatenate([ones > 0, s.integer[self.master]]),
+        return RestrictedMaster(
+            n,
+            optional=False,
+            block=self.block[among],
+            value=self.value[among],
+            use=self.use[among],
+            capacities=s.row_upper[self.structure.coupling],
+            demands=s.row_lower[self.structure.coupling],
+            others=(others,),
+            scaled=True,
         )
 
-    def prices(self) -> GeneralMasterSolution:
+    def prices(self) -> MasterSolution:
         """Solve the linear program; if it is infeasible, minimise the constraint violation."""
-        program = self._program(np.arange(len(self)))
-        matrix = program.rows.matrix(len(program.cost))
-        sides = program.row_lower, program.row_upper
-        found = LPSolver().solve(program)
-        value = np.inf
-        if (
-            found.point is not None
-            and relative_violation(matrix @ found.point, *sides).max() <= TOLERANCE
-        ):
-            value = float(program.cost @ found.point)
-        else:
-            found = LPSolver().solve(_phase_one(program, matrix))
-        shares = np.zeros(len(self)) if found.point is None else found.point[: len(self)]
-        linking, blocks = np.split(found.multipliers, [self.use.shape[1]])
-        return GeneralMasterSolution(linking, blocks, value, shares)
+        master = self._master(np.arange(len(self)))
+        violation = np.ones(len(master.capacities) + master.n)
+        return master.solve_in_two_phases(TradePrices(violation, -violation))
 
-    def reduced(self, prices: GeneralMasterSolution) -> np.ndarray:
-        """Return the reduced cost of each column, negative where it would improve the program."""
-        return (
-            self.cost * prices.phase_factor - self.use @ prices.coupling - prices.blocks[self.block]
-        )
+    def reduced(self, lp: MasterSolution) -> np.ndarray:
+        """Return the reduced cost of each column, positive where it would improve the program."""
+        return lp.reduced(self.block, self.value, self.use)
 
     def choose(self, among: np.ndarray, seconds: float) -> np.ndarray | None:
         """Select the best columns among candidates by HiGHS.
@@ -188,7 +146,7 @@ class GeneralColumns:
         """
         if len(np.unique(self.block[among])) < self.structure.n:
             return None
-        point = solve_program(self._program(among), seconds, MAX_CHOICE_NODES).point
+        point = solve_program(self._master(among).program(), seconds, MAX_CHOICE_NODES).point
         if point is None:
             return None
         delta, master = np.split(point, [len(among)])
@@ -211,19 +169,3 @@ class GeneralColumns:
             own = self.structure.block == self.block[k]
             values[own] = self.points[self.point[k]][own]
         return self.incumbent.instance.rounded(np.clip(values, self.milp.lower, self.milp.upper))
-
-
-def _phase_one(program: Program, matrix: sp.csr_matrix) -> Program:
-    """Return the program whose objective is the violation of the constraints."""
-    m = matrix.shape[0]
-    slack = np.ones(2 * m)
-    identity = sp.identity(m)
-    return Program(
-        np.concatenate([0 * program.cost, slack]),
-        Rows.of(sp.hstack([matrix, identity, -identity]).tocsr()),
-        program.row_lower,
-        program.row_upper,
-        np.concatenate([program.lower, 0 * slack]),
-        np.concatenate([program.upper, np.inf * slack]),
-        np.concatenate([program.integer, slack < 0]),
-    )

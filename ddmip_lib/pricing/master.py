@@ -9,11 +9,16 @@ another column at the new prices become free, until $\tilde D = D$ there and the
 the box. Then they are optimal for all columns.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..programs.lp import LPSolver
+from ..programs.program import Program, Rows
+
+MISSING_TOLERANCE = 1e-9
+"""Amount of all resources together that a feasible mixture may lack by rounding errors."""
 MAX_FREE_BLOCKS = 1500
 """Number of blocks up to which the program is solved with all columns; sifting frees as many."""
 SIFTING_RELATIVE_GAP = 1e-8
@@ -24,11 +29,13 @@ INITIAL_BOX_WIDTH = 0.5
 """Half width of the first price box, relative to the prices."""
 
 
-class LPSolution(NamedTuple):
-    """Primal and dual solution of a restricted master problem.
+class MasterSolution(NamedTuple):
+    """Primal and dual solution of the linear program over the columns.
 
     Attributes
     ----------
+    value
+        Optimal value.
     prices
         Dual values of the coupling constraints, one for each resource.
     convexity_duals
@@ -39,17 +46,62 @@ class LPSolution(NamedTuple):
         Amount of each resource that was bought beyond its capacity, less the amount that was sold.
     """
 
+    value: float
     prices: np.ndarray
     convexity_duals: np.ndarray
     weights: np.ndarray
     extra: np.ndarray
 
+    @property
+    def lacking(self) -> float:
+        """Amount of the resources that is missing.
+
+        If it is positive, no mixture of the columns is feasible, and the solution is that of the
+        mixture that lacks least.
+        """
+        return float(np.maximum(self.extra, 0.0).sum())
+
+    @property
+    def phase_factor(self) -> float:
+        """Factor of values in reduced costs: 0 as long as resources are missing, else 1."""
+        return 1.0 if self.lacking <= MISSING_TOLERANCE else 0.0
+
+    def reduced(self, block: np.ndarray, value: np.ndarray, use: np.ndarray) -> np.ndarray:
+        """Return the reduced costs of columns, positive where they would improve the program."""
+        return value * self.phase_factor - use @ self.prices - self.convexity_duals[block]
+
 
 class TradePrices(NamedTuple):
-    """Prices at which resources may be bought and sold, one of each for every resource."""
+    """Prices at which the first resources may be bought and sold."""
 
     buy: np.ndarray
     sell: np.ndarray
+
+
+class MasterVariables(NamedTuple):
+    """Variables of a master problem besides the weights of its columns.
+
+    Attributes
+    ----------
+    cost
+        Objective coefficients, to be minimised.
+    matrix
+        Coefficients in the coupling constraints and, below them, in the convexity constraints.
+    lower, upper, integer
+        Bounds, and which variables are integer.
+    """
+
+    cost: np.ndarray
+    matrix: sp.spmatrix
+    lower: np.ndarray
+    upper: np.ndarray
+    integer: np.ndarray
+
+    @classmethod
+    def nonnegative(cls, cost: np.ndarray, matrix: sp.spmatrix, integer: bool) -> Self:
+        """Return variables without upper bounds."""
+        zeros = np.zeros(len(cost))
+        return cls(cost, matrix, zeros, zeros + np.inf, np.full(len(cost), integer))
 
 
 class RestrictedMaster(NamedTuple):
@@ -63,8 +115,12 @@ class RestrictedMaster(NamedTuple):
         Whether the weights of a block's columns may sum to less than 1.
     block, value, use
         Block and value of each column, (k,), and its use of the resources, (k, m).
-    capacities
-        Right-hand sides of the coupling constraints, (m,).
+    capacities, demands
+        Upper and lower sides of the coupling constraints, (m,); without `demands` no lower ones.
+    others
+        Variables that belong to no column.
+    scaled
+        Whether the linear program is scaled before HiGHS solves it.
 
     Examples
     --------
@@ -79,76 +135,101 @@ class RestrictedMaster(NamedTuple):
     value: np.ndarray
     use: np.ndarray
     capacities: np.ndarray
+    demands: np.ndarray | None = None
+    others: tuple[MasterVariables, ...] = ()
+    scaled: bool = False
 
-    def with_columns(
-        self, columns: np.ndarray, block: np.ndarray, n: int, capacities: np.ndarray
-    ) -> "RestrictedMaster":
-        """Return the program over some columns, with other numbers of their n blocks."""
-        return RestrictedMaster(
-            n, self.optional, block, self.value[columns], self.use[columns], capacities
+    def of_blocks(self, blocks: np.ndarray, capacities: np.ndarray) -> Self:
+        """Return the program of the blocks in a mask, with other capacities."""
+        columns = blocks[self.block]
+        number = np.cumsum(blocks) - 1
+        return self._replace(
+            n=int(blocks.sum()),
+            block=number[self.block[columns]],
+            value=self.value[columns],
+            use=self.use[columns],
+            capacities=capacities,
         )
 
-    def solve(self, trade: TradePrices | None = None) -> LPSolution | None:
-        """Solve the program; with `trade`, resources may be bought and sold at these prices.
+    def program(self, *traded: MasterVariables) -> Program:
+        """Return the program that selects columns, as a minimisation over integer weights."""
+        sums = sp.eye(self.n, format="csr")[:, self.block]
+        columns = sp.vstack([sp.csr_matrix(self.use.T), sums])
+        weights = MasterVariables.nonnegative(-self.value, columns, integer=True)
+        cost, matrix, *bounds = zip(weights, *self.others, *traded, strict=True)
+        lower, upper, integer = (np.concatenate(part) for part in bounds)
+        demands = np.full(len(self.capacities), -np.inf) if self.demands is None else self.demands
+        least = np.full(self.n, -np.inf if self.optional else 1.0)
+        return Program(
+            np.concatenate(cost),
+            Rows.of(sp.hstack(matrix)),
+            np.concatenate([demands, least]),
+            np.concatenate([self.capacities, np.ones(self.n)]),
+            lower,
+            upper,
+            integer,
+        )
 
-        Returns
-        -------
-        LPSolution or None
-            None if the program is infeasible.
+    def solve(self, trade: TradePrices | None = None) -> MasterSolution | None:
+        """Solve the linear program; None if HiGHS finds no feasible point.
 
-        Raises
-        ------
-        RuntimeError
-            If HiGHS fails.
+        Parameters
+        ----------
+        trade
+            Prices at which resources may be bought and sold. The value is not computed then.
         """
-        from scipy.optimize import linprog
-
-        m = len(self.capacities)
-        k = len(self.value)
-        cost = -self.value
-        coupling = sp.csr_matrix(self.use.T)
-        convexity = sp.csr_matrix((np.ones(k), (self.block, np.arange(k))), shape=(self.n, k))
-        if trade is not None:
-            cost = np.concatenate([cost, trade.buy, -trade.sell])
-            identity = sp.identity(m)
-            coupling = sp.hstack([coupling, -identity, identity])
-            convexity = sp.hstack([convexity, sp.csr_matrix((self.n, 2 * m))])
-        result = linprog(cost, method="highs", **self._constraints(coupling, convexity))
-        if result.status == 2:
+        k, m = self.use.shape
+        traded = [] if trade is None else [self._traded(trade)]
+        program = self.program(*traded)
+        found = LPSolver(self.scaled).solve(program)
+        if found.point is None:
             return None
-        if result.status != 0:
-            raise RuntimeError(f"the linear program over {k} columns failed: {result.message}")
-        duals = -result.ineqlin.marginals
-        earned = duals[m:] if self.optional else -result.eqlin.marginals
+        value = -float(program.cost @ found.point)
         extra = np.zeros(m)
         if trade is not None:
-            extra = result.x[k : k + m] - result.x[k + m :] * (trade.sell > 0)
-        return LPSolution(np.maximum(duals[:m], 0.0), earned, result.x[:k], extra)
+            value = -np.inf
+            first = len(program.cost) - 2 * len(trade.buy)
+            bought, sold = np.split(found.point[first:], 2)
+            extra = bought - sold * np.sign(trade.sell)
+        prices, convexity_duals = np.split(-found.multipliers, [m])
+        if self.demands is None:
+            prices = np.maximum(prices, 0.0)
+        return MasterSolution(value, prices, convexity_duals, found.point[:k], extra)
 
-    def _constraints(
-        self, coupling: sp.spmatrix, convexity: sp.spmatrix
-    ) -> dict[str, sp.spmatrix | np.ndarray]:
-        """Return the constraints as arguments of `scipy.optimize.linprog`."""
-        ones = np.ones(self.n)
-        if self.optional:
-            upper = np.concatenate([self.capacities, ones])
-            return {"A_ub": sp.vstack([coupling, convexity]), "b_ub": upper}
-        return {"A_ub": coupling, "b_ub": self.capacities, "A_eq": convexity, "b_eq": ones}
+    def solve_in_two_phases(self, trade: TradePrices) -> MasterSolution:
+        """Solve the linear program; if it is infeasible, minimise the cost of the trade."""
+        solution = self.solve()
+        if solution is None:
+            others = [part._replace(cost=0 * part.cost) for part in self.others]
+            phase_one = self._replace(value=0 * self.value, others=tuple(others))
+            solution = phase_one.solve(trade)
+            assert solution is not None  # missing resources can be bought
+        return solution
+
+    def _traded(self, trade: TradePrices) -> MasterVariables:
+        """Return the amounts of the resources that are bought, then those that are sold."""
+        resources = sp.eye(len(self.capacities) + self.n, len(trade.buy))
+        cost = np.concatenate([trade.buy, -trade.sell])
+        return MasterVariables.nonnegative(cost, sp.hstack([-resources, resources]), integer=False)
 
 
-class Dominance(NamedTuple):
-    """For each block its best column at given prices.
+class DualPoint(NamedTuple):
+    """The dual function at some prices.
 
     Attributes
     ----------
+    prices, value
+        The prices, and the value of the dual function.
     column
-        Number of the best column, -1 where choosing none is better.
+        Number of the best column of each block, -1 where choosing none is better.
     profit
         Value of that column less the price of its use.
     lead
         Difference to the profit of the block's second best choice.
     """
 
+    prices: np.ndarray
+    value: float
     column: np.ndarray
     profit: np.ndarray
     lead: np.ndarray
@@ -165,34 +246,35 @@ class DominantColumns:
 
     def __init__(self, master: RestrictedMaster) -> None:
         self.master = master
-        self.order = np.argsort(master.block, kind="stable")
-        self.sorted = master.block[self.order]
-        self.owners, self.first = np.unique(self.sorted, return_index=True)
+        number = np.arange(len(master.value))
+        block = master.block
+        if master.optional:  # choosing none comes first
+            number = np.concatenate([np.full(master.n, -1), number])
+            block = np.concatenate([np.arange(master.n), block])
+        order = np.argsort(block, kind="stable")
+        self.number = number[order]
+        self.block = block[order]
+        self.first = np.searchsorted(self.block, np.arange(master.n))
 
-    def at(self, prices: np.ndarray) -> Dominance:
+    def at(self, prices: np.ndarray) -> DualPoint:
         """Return the best column of every block at these prices."""
         master = self.master
-        profit = (master.value - master.use @ prices)[self.order]
-        no_column = 0.0 if master.optional else -np.inf
-        best = np.full(master.n, -np.inf)
-        position = np.full(master.n, -1)
-        lead = np.full(master.n, np.inf)
-        best[self.owners] = np.maximum.reduceat(profit, self.first)
-        tied = np.flatnonzero(profit == best[self.sorted])[::-1]
-        position[self.sorted[tied]] = tied  # of equal columns the first is written last
-        profit[position[self.owners]] = -np.inf
-        second = np.maximum(np.maximum.reduceat(profit, self.first), no_column)
-        owned = best[self.owners]
-        lead[self.owners] = np.where(owned <= no_column, no_column - owned, np.abs(owned - second))
-        column = np.where(best <= no_column, -1, self.order[position])
-        return Dominance(column, np.maximum(best, no_column), lead)
+        profit = np.append(master.value - master.use @ prices, 0.0)[self.number]
+        best = np.maximum.reduceat(profit, self.first)
+        tied = np.flatnonzero(profit == best[self.block])[::-1]
+        position = np.zeros(master.n, dtype=int)
+        position[self.block[tied]] = tied  # of equal columns the first is written last
+        profit[position] = -np.inf
+        lead = best - np.maximum.reduceat(profit, self.first)
+        value = float(master.capacities @ prices + best.sum())
+        return DualPoint(prices, value, self.number[position], best, lead)
 
 
 def solve_master_by_sifting(
     master: RestrictedMaster,
     known_prices: np.ndarray | None = None,
     max_free_blocks: int = MAX_FREE_BLOCKS,
-) -> LPSolution:
+) -> MasterSolution:
     """Solve a feasible program over many blocks by smaller ones.
 
     Parameters
@@ -226,83 +308,59 @@ class _Sifting:
     def __init__(
         self, master: RestrictedMaster, known_prices: np.ndarray | None, max_free_blocks: int
     ) -> None:
-        capacities = master.capacities
         self.master = master
         self.dominant = DominantColumns(master)
         self.max_free_blocks = max_free_blocks
-        self.price_scale = (
-            np.abs(master.value).max()
-            * master.n
-            / np.maximum(len(capacities) * np.abs(capacities), 1e-9)
-        )
+        size = np.maximum(len(master.capacities) * np.abs(master.capacities), 1e-9)
+        self.price_scale = np.abs(master.value).max() * master.n / size
         self.width = INITIAL_BOX_WIDTH
-        self.dual_value = np.inf
-        sampled = _sampled_prices(master, max_free_blocks)
-        self._accept(sampled, self.dominant.at(sampled))
+        points = [self.dominant.at(_sampled_prices(master, max_free_blocks))]
         if known_prices is not None:  # columns added since may have moved the optimum far from them
-            self._accept(known_prices, self.dominant.at(known_prices))
+            points.append(self.dominant.at(known_prices))
+        self.best = min(points, key=lambda point: point.value)
         self.free = self._least_dominant()
-
-    def _accept(self, prices: np.ndarray, dominance: Dominance) -> bool:
-        """Keep the prices if their dual value is lower; return whether it is."""
-        dual_value = self._dual_value(prices, dominance)
-        better = bool(dual_value < self.dual_value)
-        if better:
-            self.prices = prices
-            self.dual_value = dual_value
-            self.dominance = dominance
-        return better
-
-    def _dual_value(self, prices: np.ndarray, dominance: Dominance) -> float:
-        return float(self.master.capacities @ prices + dominance.profit.sum())
 
     def _least_dominant(self) -> np.ndarray:
         """Return a mask of the blocks whose best column has the smallest lead."""
-        lead = self.dominance.lead
-        mask = np.zeros(len(lead), dtype=bool)
-        mask[np.argsort(lead, kind="stable")[: self.max_free_blocks]] = True
+        mask = np.zeros(self.master.n, dtype=bool)
+        mask[np.argsort(self.best.lead, kind="stable")[: self.max_free_blocks]] = True
         return mask
 
-    def solve_round(self) -> LPSolution | None:
-        """Solve one smaller program; return the solution of the whole one if prices are optimal."""
+    def solve_round(self) -> MasterSolution | None:
+        """Solve one smaller program; return the solution of the large one if prices are optimal."""
         master = self.master
-        chosen = self.dominance.column
+        chosen = self.best.column
         fixed = chosen[~self.free & (chosen >= 0)]
-        columns = np.flatnonzero(self.free[master.block])
-        solution = self._solve_smaller(fixed, columns)
-        prices = solution.prices
-        dominance = self.dominant.at(prices)
-        missed = dominance.profit.sum() - dominance.profit[self.free].sum()
-        missed -= (master.value[fixed] - master.use[fixed] @ prices).sum()
+        solution = self._solve_smaller(fixed)
+        point = self.dominant.at(solution.prices)
+        missed = point.profit.sum() - point.profit[self.free].sum()
+        missed -= (master.value[fixed] - master.use[fixed] @ point.prices).sum()
         scale = np.abs(master.capacities).max(initial=1.0)
         inside = bool(np.abs(solution.extra).max(initial=0.0) <= 1e-9 * scale)
-        dual_value = self._dual_value(prices, dominance)
-        if inside and missed <= SIFTING_RELATIVE_GAP * max(1.0, abs(dual_value)):
-            shares = np.zeros(len(master.value))
-            shares[fixed] = 1.0
-            shares[columns] = solution.weights
-            return LPSolution(prices, dominance.profit, shares, solution.extra)
-        self._update(prices, dominance, inside)
+        if inside and missed <= SIFTING_RELATIVE_GAP * max(1.0, abs(point.value)):
+            weights = np.zeros(len(master.value))
+            weights[fixed] = 1.0
+            weights[self.free[master.block]] = solution.weights
+            return solution._replace(convexity_duals=point.profit, weights=weights)
+        self._update(point, inside)
         return None
 
-    def _solve_smaller(self, fixed: np.ndarray, columns: np.ndarray) -> LPSolution:
+    def _solve_smaller(self, fixed: np.ndarray) -> MasterSolution:
         """Solve the program of the free blocks, with prices in a box; trading prices bound them."""
-        master = self.master
-        lower = self.prices * max(1 - self.width, 0.0)
-        upper = self.prices * (1 + self.width) + 1e-3 * self.width * self.price_scale
-        left = master.capacities - master.use[fixed].sum(axis=0)
-        number = np.cumsum(self.free) - 1
-        smaller = master.with_columns(
-            columns, number[master.block[columns]], int(self.free.sum()), left
-        )
-        solution = smaller.solve(TradePrices(upper, lower))
+        prices = self.best.prices
+        lower = prices * max(1 - self.width, 0.0)
+        upper = prices * (1 + self.width) + 1e-3 * self.width * self.price_scale
+        left = self.master.capacities - self.master.use[fixed].sum(axis=0)
+        solution = self.master.of_blocks(self.free, left).solve(TradePrices(upper, lower))
         assert solution is not None  # missing resources can be bought
         return solution
 
-    def _update(self, prices: np.ndarray, dominance: Dominance, inside: bool) -> None:
+    def _update(self, point: DualPoint, inside: bool) -> None:
         """Free more blocks, move the box or change its width."""
-        changed = ~self.free & (dominance.column != self.dominance.column)
-        better = self._accept(prices, dominance)
+        changed = ~self.free & (point.column != self.best.column)
+        better = point.value < self.best.value
+        if better:
+            self.best = point
         if changed.sum() <= self.max_free_blocks:
             self.free = self.free | changed
             if not inside:
@@ -317,14 +375,7 @@ class _Sifting:
 
 def _sampled_prices(master: RestrictedMaster, max_blocks: int) -> np.ndarray:
     """Return prices of every k-th block alone, with its part of the capacities."""
-    step = -(-master.n // max_blocks)
-    columns = np.flatnonzero(master.block % step == 0)
-    n = len(range(0, master.n, step))
-    no_prices = np.zeros(len(master.capacities))
-    if len(columns) == 0:
-        return no_prices
-    sample = master.with_columns(
-        columns, master.block[columns] // step, n, n / master.n * master.capacities
-    )
+    sampled = np.arange(master.n) % -(-master.n // max_blocks) == 0
+    sample = master.of_blocks(sampled, sampled.sum() / master.n * master.capacities)
     solution = sample.solve()
-    return no_prices if solution is None else solution.prices
+    return np.zeros(len(master.capacities)) if solution is None else solution.prices

@@ -105,29 +105,28 @@ class NetworkOracle(NamedTuple):
     device: torch.device
     dtype: torch.dtype
 
-    def options(self, market: CoordinationState) -> PricingResult:
-        """Return columns for the prices `market.next_prices`.
+    def options(self, state: CoordinationState) -> PricingResult:
+        """Return columns for the prices `state.next_prices`.
 
         In the first round the base points of all rows are among them.
         """
-        blocks = market.blocks
-        predictors = market.incumbent.instance.predictors
-        no_points = np.zeros((0, blocks.base.shape[1]))
-        found = [PricingResult(np.zeros(0, int), no_points, np.zeros(0))]
-        if not market.shards:
-            market.shards = market.executor.keep(shards(blocks, predictors))
+        blocks = state.blocks
+        predictors = state.incumbent.instance.predictors
+        found = list[PricingResult]()
+        if not state.shards:
+            state.shards = state.executor.keep(shards(blocks, predictors))
             found += _base_points(blocks, predictors)
-        found += market.executor.each(self.of_shard, market.shards, _requests(market))
+        found += state.executor.each(self.of_shard, state.shards, _requests(state))
         for number, predictor in enumerate(predictors):
-            found.append(evaluate_columns(predictor, blocks, *_mixed(market, number)))
+            found.append(evaluate_columns(predictor, blocks, *_mixed(state, number)))
             if not predictor.gives_class:
                 found += [
                     evaluate_columns(predictor, blocks, *_shortened(blocks, part, number))
                     for part in found
                 ]
-        return PricingResult(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+        return PricingResult(*map(np.concatenate, zip(*found, strict=True)))
 
-    def of_shard(self, shard: Shard, ask: PricingRequest) -> PricingResult:
+    def of_shard(self, shard: Shard, request: PricingRequest) -> PricingResult:
         """Solve the pricing problems of one shard.
 
         The first two starts of each row are its base point and its best known column, at the prices
@@ -136,8 +135,8 @@ class NetworkOracle(NamedTuple):
         predictor = shard.predictor
         part = shard.part
         at = np.tile(np.arange(len(part.at)), self.starts)
-        start, noise = self._starts(part, at, ask)
-        task = self._pricing_problem(shard, at, ask, noise)
+        start, noise = self._starts(part, at, request)
+        task = self._pricing_problem(shard, at, request, noise)
         network = self._network(predictor.net, *start.shape)
         u = ascend(network, task, torch.from_numpy(start), self.steps)[0]
         if predictor.gives_class:
@@ -146,22 +145,22 @@ class NetworkOracle(NamedTuple):
         return found._replace(at=part.at[found.at])
 
     def _pricing_problem(
-        self, shard: Shard, at: np.ndarray, ask: PricingRequest, noise: np.ndarray
+        self, shard: Shard, at: np.ndarray, request: PricingRequest, noise: np.ndarray
     ) -> PricingProblem:
         mode = shard.part.mode[at]
-        gain = ask.gain[mode]
+        gain = request.gain[mode]
         if shard.predictor.gives_class:
             gain = np.full(len(at), np.inf)
         margin = MARGIN if self.dtype == torch.float64 else SINGLE_PRECISION_MARGIN
-        up = ask.up[mode] * noise[0]
-        down = ask.down[mode] * noise[1]
+        up = request.up[mode] * noise[0]
+        down = request.down[mode] * noise[1]
         return PricingProblem.of(shard.part, at, up, down, gain, margin)
 
     def _starts(
-        self, part: BlockRows, at: np.ndarray, ask: PricingRequest
+        self, part: BlockRows, at: np.ndarray, request: PricingRequest
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return start points, (k, p), and factors of the costs up and down, (2, k, p)."""
-        draw = np.random.default_rng(ask.seed)
+        draw = np.random.default_rng(request.seed)
         n = len(part.at)
         shape = len(at), part.base.shape[1]
         noise = np.exp(0.5 * draw.standard_normal((2, *shape)))
@@ -170,7 +169,7 @@ class NetworkOracle(NamedTuple):
         noise[:, : 2 * n] = 1.0
         start = part.base[at] + shift
         start[:n] = part.base
-        start[n : 2 * n] = ask.known
+        start[n : 2 * n] = request.known
         return np.clip(start, part.lower[at], part.upper[at]), noise
 
     def _network(self, net: nn.Module, rows: int, width: int) -> Network:
@@ -204,14 +203,14 @@ def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
     ]
 
 
-def _requests(market: CoordinationState) -> list[PricingRequest]:
+def _requests(state: CoordinationState) -> list[PricingRequest]:
     """Return the request of each shard, with positive costs, since capacities are finite."""
-    blocks = market.blocks
+    blocks = state.blocks
     rows = rows_of_shards(blocks)
-    seeds = _seeds(market.rng, len(rows))
-    rates = blocks.mode_rates(market.next_prices)
-    gain = _gains(market)
-    points = _best_known(market)
+    seeds = _seeds(state.rng, len(rows))
+    rates = blocks.mode_rates(state.next_prices)
+    gain = _gains(state)
+    points = _best_known(state)
     requests = []
     for at, seed in zip(rows, seeds, strict=True):
         modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
@@ -220,10 +219,10 @@ def _requests(market: CoordinationState) -> list[PricingRequest]:
     return requests
 
 
-def _gains(market: CoordinationState) -> np.ndarray:
+def _gains(state: CoordinationState) -> np.ndarray:
     """Return the objective coefficient of one unit of output for each mode."""
-    worth = np.array([mode.worth for mode in market.blocks.modes])
-    return worth * market.blocks.mode_gains(market.next_prices, market.counts)
+    worth = np.array([mode.worth for mode in state.blocks.modes])
+    return worth * state.blocks.mode_gains(state.next_prices, state.counts)
 
 
 def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.random.Generator]:
@@ -234,11 +233,11 @@ def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.r
     return [(salt, k) for k in range(n)]
 
 
-def _best_known(market: CoordinationState) -> np.ndarray:
+def _best_known(state: CoordinationState) -> np.ndarray:
     """Return for each row of the table its column of highest profit, or else its base point."""
-    pool = market.pool
-    points = market.blocks.base.copy()
-    order = np.argsort(pool.value - pool.use @ market.next_prices, kind="stable")
+    pool = state.pool
+    points = state.blocks.base.copy()
+    order = np.argsort(pool.value - pool.use @ state.next_prices, kind="stable")
     points[pool.at[order]] = pool.u[order]  # of several columns the last one is kept
     return points
 
@@ -267,20 +266,20 @@ def _shortened(
     return at[exceeds], (blocks.base[at] + fraction * move)[exceeds]
 
 
-def _mixed(market: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarray]:
+def _mixed(state: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Return points between columns of one row that have fractional weights in the linear program.
 
     They are the weighted mean, and the base point plus the weighted sum of the columns' distances
     from it. Columns are vertices where a network is nearly linear, and the best choice may lie
     between them.
     """
-    pool = market.pool
-    base = market.blocks.base
-    if market.lp is None:
-        return np.zeros(0, int), np.zeros((0, base.shape[1]))
-    weight = market.lp.weights
+    pool = state.pool
+    base = state.blocks.base
+    if state.lp is None:
+        return pool.at[:0], pool.u[:0]
+    weight = state.lp.weights
     fractional = (weight > WEIGHT_TOLERANCE) & (weight < 1 - WEIGHT_TOLERANCE)
-    mixed = np.flatnonzero(fractional & (market.blocks.predictor[pool.at] == number))
+    mixed = np.flatnonzero(fractional & (state.blocks.predictor[pool.at] == number))
     at, owner = np.unique(pool.at[mixed], return_inverse=True)
     total = np.bincount(owner, weight[mixed], len(at))[:, None]
     move = np.zeros((len(at), base.shape[1]))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..bounds.layer_list import output_range
 from ..clock import check_time
@@ -91,15 +92,11 @@ class BlockMode(NamedTuple):
 
 
 class BlockConstraints(NamedTuple):
-    """The constraints `lower <= matrix @ v <= upper` of one block, with one column per variable."""
+    """The constraints `matrix @ v <= side` of one block, and which are sides of equations."""
 
     matrix: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-
-    def among(self, mask: np.ndarray) -> "BlockConstraints":
-        """Return some of the constraints."""
-        return BlockConstraints(self.matrix[mask], self.lower[mask], self.upper[mask])
+    side: np.ndarray
+    equation: np.ndarray
 
 
 _found: WeakKeyDictionary[NeuralMIP, tuple[str, Blocks | Structure]] = WeakKeyDictionary()
@@ -179,30 +176,41 @@ class BlockReader:
         self.milp = s
         self.maps = instance.maps
         self.assignments = instance.assignment_list
-        self.linking = structure.coupling
-        self.row_lower = s.row_lower - s.rows @ constant
-        self.row_upper = s.row_upper - s.rows @ constant
-        linking = np.flatnonzero(structure.coupling)
-        above = linking[np.isfinite(self.row_upper[linking])]
-        below = linking[np.isfinite(self.row_lower[linking])]
-        self.use = np.vstack([s.rows[above].toarray(), -s.rows[below].toarray()]).T
-        self.capacities = np.concatenate([self.row_upper[above], -self.row_lower[below]])
-        self.names = [s.row_names[r] for r in np.concatenate([above, below])]
+        self.is_output = instance.is_output
+        self.is_input = np.zeros(s.n_variables, dtype=bool)
+        self.is_input[instance.free_inputs] = True
+        self.position = np.full(s.n_variables, -1)  # of each variable in its block
+        self._read_constraints(structure.coupling, constant)
         self._read_networks(instance)
+
+    def _read_constraints(self, coupling: np.ndarray, constant: np.ndarray) -> None:
+        """Read every constraint as `rows @ v <= side`; those on several blocks are resources."""
+        s = self.milp
+        rows = sp.vstack([s.rows, -s.rows], format="csr")
+        side = np.concatenate([s.row_upper, -s.row_lower]) - rows @ constant
+        equation = np.tile(s.row_lower == s.row_upper, 2)
+        finite = np.isfinite(side)
+        resources = np.flatnonzero(finite & np.tile(coupling, 2))
+        own = finite & ~np.tile(coupling, 2)
+        self.use = rows[resources].toarray().T
+        self.capacities = side[resources]
+        self.names = [(2 * s.row_names)[r] for r in resources]
+        self.rows = rows[own]
+        self.columns = self.rows.tocsc()
+        self.side = side[own]
+        self.equation = equation[own]
 
     def _read_networks(self, instance: Instance) -> None:
         s = self.milp
-        self.owner = dict[int, tuple[int, int]]()  # predictor and row of each output variable
-        self.is_input = np.zeros(s.n_variables, dtype=bool)
-        self.is_output = instance.is_output
+        self.predictor = np.full(s.n_variables, -1)  # of each output variable, and its row
+        self.row = np.full(s.n_variables, -1)
         self.output_lower = np.full(s.n_variables, -np.inf)
         self.output_upper = np.full(s.n_variables, np.inf)
         for number, mapping in enumerate(self.maps):
             predictor = instance.predictors[number]
             output = mapping.output
-            for row, variable in enumerate(output[:, 0].tolist()):
-                self.owner[variable] = number, row
-            self.is_input[mapping.index[mapping.index >= 0]] = True
+            self.predictor[output] = number
+            self.row[output] = np.arange(len(output))[:, None]
             if predictor.gives_class:
                 self.output_lower[output] = 0.0
                 self.output_upper[output] = 1.0
@@ -222,10 +230,10 @@ class BlockReader:
             If the block does not have the form of `Blocks`.
         """
         check_time()
-        rows = np.unique(self.assignments.columns[:, own].indices)
-        rows = rows[~self.linking[rows]]
-        matrix = self.milp.rows[rows][:, own].toarray()
-        constraints = BlockConstraints(matrix, self.row_lower[rows], self.row_upper[rows])
+        self.position[own] = np.arange(len(own))
+        rows = np.unique(self.columns[:, own].indices)
+        matrix = self.rows[rows][:, own].toarray()
+        constraints = BlockConstraints(matrix, self.side[rows], self.equation[rows])
         integer = self.milp.integer[own] & ~self.is_output[own]
         settings = self.assignments.combinations(own[integer], MAX_MODES)
         if settings is None:
@@ -258,7 +266,7 @@ class BlockReader:
         for modes in table:
             if len(modes) > 1 or modes[0].fixed.any():
                 return False
-        return all(self.milp.integer[variable] for variable in self.owner)
+        return bool(self.milp.integer[self.is_output].all())
 
 
 def _merged(group: list[tuple[int, BlockMode]]) -> Mode:
@@ -289,8 +297,8 @@ class FixedBlock:
         self, reader: BlockReader, own: np.ndarray, integer: np.ndarray, values: np.ndarray
     ) -> None:
         self.reader = reader
+        self.reader = reader
         self.own = own
-        self.position = {variable: k for k, variable in enumerate(own.tolist())}
         self.values = tuple(values.tolist())
         self.use = reader.use[own]
         self.lower = reader.milp.lower[own]
@@ -311,24 +319,24 @@ class FixedBlock:
         NotBlockFormError
             If the block does not have the form of `Blocks`.
         """
-        matrix, lower, upper = self._tighten(constraints)
-        violated = (lower > RECOGNITION_TOLERANCE) | (upper < -RECOGNITION_TOLERANCE)
+        constraints = self._tighten(constraints)
+        violated = constraints.side < -RECOGNITION_TOLERANCE
+        matrix = constraints.matrix
         if (self.lower > self.upper).any() or violated[~matrix.any(axis=1)].any():
             return None
-        for row, row_lower, row_upper in zip(matrix, lower, upper, strict=True):
-            inputs = np.flatnonzero(row * self.is_input).tolist()
-            outputs = np.flatnonzero(row * self.is_output).tolist()
-            others = np.flatnonzero(row * ~(self.is_input | self.is_output)).tolist()
-            if (len(inputs), len(outputs), len(others)) == (0, 1, 1):
-                self._add_capped(row, outputs[0], others[0], (row_lower, row_upper))
-            elif (len(inputs), len(outputs)) == (1, 0) and others:
-                for a in others:
-                    self._add_term(row, inputs[0], a, (row_lower, row_upper))
-                if row_lower == row_upper:
-                    _require(len(others) == 2 and (matrix[:, others] != 0).sum() == 2)
-                    _require(self.terms[-1].slope * self.terms[-2].slope < 0)
-                else:
-                    _require(len(others) == 1)
+        for row, side, equation in zip(*constraints, strict=True):
+            inputs = np.flatnonzero(row * self.is_input)
+            outputs = np.flatnonzero(row * self.is_output)
+            others = np.flatnonzero(row * ~(self.is_input | self.is_output))
+            negative = others[row[others] < 0]
+            counts = len(inputs), len(outputs), len(others), len(negative)
+            if counts == (0, 1, 1, 0):
+                self._add_capped(row, side, outputs[0], others[0])
+            elif counts == (1, 0, 1, 1) or (
+                # each of two variables has no constraint but the two sides of this equation
+                counts == (1, 0, 2, 1) and equation and (matrix[:, others] != 0).sum() == 4
+            ):
+                self._add_term(row, side, inputs[0], negative[0])
             else:
                 _require(not row.any())
         return self._read_mode()
@@ -336,50 +344,42 @@ class FixedBlock:
     def _tighten(self, constraints: BlockConstraints) -> BlockConstraints:
         """Turn constraints on one variable into bounds until no such constraint is left."""
         while True:
-            matrix, lower, upper = constraints
             fixed = self.lower >= self.upper
-            constant = matrix[:, fixed] @ self.lower[fixed]
-            constraints = BlockConstraints(matrix * ~fixed, lower - constant, upper - constant)
-            single = (constraints.matrix != 0).sum(axis=1) == 1
-            for row, *sides in zip(*constraints.among(single), strict=True):
-                self._set_bounds(row, sides)
+            side = constraints.side - constraints.matrix[:, fixed] @ self.lower[fixed]
+            matrix = constraints.matrix * ~fixed
+            single = (matrix != 0).sum(axis=1) == 1
+            row, variable = np.nonzero(matrix * single[:, None])
+            bound = side[row] / matrix[row, variable]
+            above = matrix[row, variable] > 0
+            np.minimum.at(self.upper, variable[above], bound[above])
+            np.maximum.at(self.lower, variable[~above], bound[~above])
+            left = matrix[~single], side[~single], constraints.equation[~single]
+            constraints = BlockConstraints(*left)
             if not single.any() or (self.lower > self.upper).any():
                 return constraints
-            constraints = constraints.among(~single)
 
-    def _set_bounds(self, row: np.ndarray, sides: list[float]) -> None:
-        """Tighten the bounds of the only variable of a constraint."""
-        k = int(np.flatnonzero(row)[0])
-        smaller, larger = sorted(side / row[k] for side in sides)
-        self.lower[k] = max(self.lower[k], smaller)
-        self.upper[k] = min(self.upper[k], larger)
-
-    def _add_capped(self, row: np.ndarray, y: int, t: int, sides: tuple[float, float]) -> None:
+    def _add_capped(self, row: np.ndarray, side: float, y: int, t: int) -> None:
         """Read the constraint t <= factor * y."""
-        side, other = sides if row[t] < 0 else sides[::-1]
-        _require(t not in self.capped and side == 0 and np.isinf(other) and row[y] * row[t] < 0)
+        _require(t not in self.capped and side == 0 and row[y] < 0)
         factor = -row[y] / row[t]
         smallest = factor * self.reader.output_lower[self.own[y]]
         _require(self.lower[t] <= smallest + RECOGNITION_TOLERANCE)
         self.capped[t] = y, factor
 
-    def _add_term(self, row: np.ndarray, x: int, a: int, sides: tuple[float, float]) -> None:
+    def _add_term(self, row: np.ndarray, side: float, x: int, a: int) -> None:
         """Read the constraint a >= slope * (x - base)."""
-        side, other = sides if row[a] > 0 else sides[::-1]
-        _require(np.isfinite(side) and (side == other or np.isinf(other)))
         _require(self.lower[a] == 0 and not self.gain[a] and (self.use[a] >= 0).all())
         slope = -row[x] / row[a]
         self.terms.append(PiecewiseTerm(a, x, slope, side / row[x], self.use[a], self.upper[a]))
 
     def _add_input_term(self, x: int) -> np.ndarray:
         """Add the term of an input in coupling constraints; return the use at its start."""
-        use = self.use[x]
-        if (use >= 0).all():
-            self.terms.append(PiecewiseTerm(x, x, 1.0, self.lower[x], use, np.inf))
-            return self.lower[x] * use
-        _require((use <= 0).all())
-        self.terms.append(PiecewiseTerm(x, x, -1.0, self.upper[x], -use, np.inf))
-        return self.upper[x] * use
+        slope = 1.0 if (self.use[x] >= 0).all() else -1.0
+        use = slope * self.use[x]
+        _require((use >= 0).all())
+        base = self.lower[x] if slope > 0 else self.upper[x]
+        self.terms.append(PiecewiseTerm(x, x, slope, base, use, np.inf))
+        return base * self.use[x]
 
     def _read_mode(self) -> BlockMode | None:
         free = self.lower < self.upper
@@ -391,14 +391,13 @@ class FixedBlock:
         y, factor = self.capped.get(t, (t, 1.0))
         cap = self.upper[t] / factor if t in self.capped else np.inf
         self._check(t, y, using)
-        predictor, row = self.reader.owner[int(self.own[y])]
         parts = {
-            "predictor": predictor,
+            "predictor": int(self.reader.predictor[self.own[y]]),
             "worth": self.gain[t] * factor,
             "cap": cap,
             "per_value": self.use[t] / self.gain[t],
         }
-        return self._with_box(fixed, parts, row)
+        return self._with_box(fixed, parts, int(self.reader.row[self.own[y]]))
 
     def _valued_variable(self, free: np.ndarray) -> int:
         """Return the only variable with an objective coefficient."""
@@ -427,14 +426,17 @@ class FixedBlock:
     def _with_box(self, fixed: np.ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
         """Add box, base point and use in the order of the network's inputs."""
         mapping = self.reader.maps[parts["predictor"]]
-        index = mapping.index[row].tolist()
-        self._check_inputs(index)
-        lower = self._at_inputs(self.lower, index, mapping.constant[row])
-        upper = self._at_inputs(self.upper, index, mapping.constant[row])
+        index = mapping.index[row]
+        place = np.where(index >= 0, self.reader.position[index], -1)
+        constant = np.where(index >= 0, self.reader.milp.lower[index], mapping.constant[row])
+        lower = np.where(place >= 0, self.lower[place], constant)
+        upper = np.where(place >= 0, self.upper[place], constant)
         start = 0.5 * (lower + upper)
         rates = np.zeros((2, len(index), len(fixed)))
+        free = place[(place >= 0) & (lower < upper)].tolist()
+        self._check_inputs(free)
         for term in self.terms:
-            j = index.index(int(self.own[term.input]))
+            j = place.tolist().index(term.input)
             rates[int(term.slope < 0), j] += abs(term.slope) * term.use
             start[j] = term.base
             if term.slope > 0:
@@ -450,29 +452,14 @@ class FixedBlock:
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
         return BlockMode(key, parts, row, lower, upper, base, fixed)
 
-    def _check_inputs(self, index: list[int]) -> None:
+    def _check_inputs(self, free: list[int]) -> None:
         """Raise unless free inputs differ, and terms are on them with one base for each."""
-        positions = [self.position[v] for v in index if v in self.position]
-        free = [k for k in positions if self.lower[k] < self.upper[k]]
         _require(len(set(free)) == len(free))
-        _require({term.input for term in self.terms} <= set(free))
-        base = dict[int, list[float]]()
+        base = dict[int, float]()
         for term in self.terms:
-            base.setdefault(term.input, []).append(term.base)
-        for values in base.values():
-            _require(max(values) - min(values) <= RECOGNITION_TOLERANCE)
-
-    def _at_inputs(self, bounds: np.ndarray, index: list[int], constant: np.ndarray) -> np.ndarray:
-        """Return bounds of the network's inputs, which may be constants or in another block."""
-        found = []
-        for variable, value in zip(index, constant.tolist(), strict=True):
-            if variable < 0:
-                found.append(value)
-            elif variable in self.position:
-                found.append(bounds[self.position[variable]])
-            else:
-                found.append(self.reader.milp.lower[variable])
-        return np.array(found)
+            _require(term.input in free)
+            first = base.setdefault(term.input, term.base)
+            _require(abs(term.base - first) <= RECOGNITION_TOLERANCE)
 
 
 if not TYPE_CHECKING:  # which would accept any name

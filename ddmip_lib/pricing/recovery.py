@@ -208,42 +208,42 @@ def _choose(
     if isinstance(blocks, Structure):
         search = GeneralColumnGeneration(incumbent, blocks, run.deadline, run.seed)
         search.gather(points)
-        return len(search.options)
-    market = CoordinationState.empty(blocks, incumbent, run.deadline, run.seed)
-    recover_into(market, points, run.seed)
-    return len(market.pool)
+        return len(search.pool)
+    state = CoordinationState.empty(blocks, incumbent, run.deadline, run.seed)
+    recover_into(state, points, run.seed)
+    return len(state.pool)
 
 
 def recover_into(
-    market: CoordinationState, points: Sequence[Sequence[np.ndarray]], seed: int = 0
+    state: CoordinationState, points: Sequence[Sequence[np.ndarray]], seed: int = 0
 ) -> None:
     """Add columns from evaluated points to a pool, and select; the choice is verified.
 
     Parameters
     ----------
-    market
+    state
         The state with the pool and the incumbent, which are changed.
     points
         The points, each a list of input matrices.
     seed
         Seed of SCIP.
     """
-    predictors = market.incumbent.instance.predictors
-    for number in np.unique(market.blocks.predictor).tolist():
-        if market.seconds_left <= 0:
+    predictors = state.incumbent.instance.predictors
+    for number in np.unique(state.blocks.predictor).tolist():
+        if state.seconds_left <= 0:
             return
         matrices = [point[number] for point in points]
-        _add_columns(market, number, predictors[number], matrices)
-    market.lp = market.pool.prices()
-    market.offer(market.pool.rounded(market.lp.weights))
-    market.choose(gap=1e-6, nodes=100, seed=seed)
+        _add_columns(state, number, predictors[number], matrices)
+    state.lp = state.pool.prices()
+    state.offer(state.pool.rounded(state.lp.weights))
+    state.choose(gap=1e-6, nodes=100, seed=seed)
 
 
 def _add_columns(
-    market: CoordinationState, number: int, predictor: Predictor, matrices: list[np.ndarray]
+    state: CoordinationState, number: int, predictor: Predictor, matrices: list[np.ndarray]
 ) -> None:
     """Add the columns of one network, from base points and from rows of input matrices."""
-    blocks = market.blocks
+    blocks = state.blocks
     rows = np.flatnonzero(blocks.predictor == number)
     base = blocks.base[rows]
     at, u = _nearest(
@@ -251,12 +251,12 @@ def _add_columns(
     )
     if predictor.gives_class:
         in_class = predictor.raw(u)[:, 0] > 0
-        at, u = _cheapest(market, at[in_class], u[in_class])
+        at, u = _cheapest(state, at[in_class], u[in_class])
         if len(at):
-            u = _reduced(market, predictor, at, u)
-    market.pool.add(*evaluate_columns(predictor, blocks, at, u))
+            u = _reduced(state, predictor, at, u)
+    state.pool.add(*evaluate_columns(predictor, blocks, at, u))
     if not blocks.optional:
-        market.pool.add(*evaluate_columns(predictor, blocks, rows, base, classes_only=False))
+        state.pool.add(*evaluate_columns(predictor, blocks, rows, base, classes_only=False))
 
 
 def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -274,15 +274,15 @@ def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarra
 
 
 def _cheapest(
-    market: CoordinationState, at: np.ndarray, u: np.ndarray
+    state: CoordinationState, at: np.ndarray, u: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return at most `MAX_REDUCED_POINTS` different points of each block, those of least cost."""
     rounded = np.column_stack([at, np.round(u, 6)])
     first = np.unique(rounded, axis=0, return_index=True)[1]
     at = at[first]
     u = u[first]
-    block = market.blocks.block[at]
-    cost = market.blocks.use(at, u, np.zeros(len(at))) @ market.next_prices
+    block = state.blocks.block[at]
+    cost = state.blocks.use(at, u, np.zeros(len(at))) @ state.next_prices
     order = np.lexsort((cost, block))
     rank = np.arange(len(order)) - np.searchsorted(block[order], block[order])
     kept = order[rank < MAX_REDUCED_POINTS]
@@ -290,9 +290,9 @@ def _cheapest(
 
 
 def _reduced(
-    market: CoordinationState, predictor: Predictor, at: np.ndarray, u: np.ndarray
+    state: CoordinationState, predictor: Predictor, at: np.ndarray, u: np.ndarray
 ) -> np.ndarray:
     """Move points of class 1 towards their base points, up to the boundary of the class."""
-    up, down = market.blocks.rates(market.next_prices)[:, at]
-    task = PricingProblem.of(market.blocks, at, up, down, np.full(len(at), np.inf))
+    up, down = state.blocks.rates(state.next_prices)[:, at]
+    task = PricingProblem.of(state.blocks, at, up, down, np.full(len(at), np.inf))
     return reduce_to_boundary(predictor.net, task, torch.from_numpy(u)).numpy()

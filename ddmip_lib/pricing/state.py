@@ -1,5 +1,6 @@
-"""The state of price coordination between two rounds, and the verification of a choice."""
+"""The state of column generation between two rounds, and the verification of a choice."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -11,10 +12,12 @@ from ..methods.run import Run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.solution import History, Solution
-from ..renamed import renamed_fields
+from ..renamed import renamed_fields, renamed_keywords
 from ..workers import Executor
 from ..workers.cluster import RemotePiece
-from .columns import ColumnPool, MasterSolution
+from .columns import ColumnPool
+from .general_columns import GeneralColumns
+from .master import MasterSolution
 
 NEAR_OPTIMAL_TOLERANCE = 0.02
 """Reduced cost up to which a column is a candidate first, in units of the largest value."""
@@ -105,9 +108,55 @@ class Selection(NamedTuple):
     emphasis: str
 
 
+class ColumnGeneration:
+    """What column generation shares for all kinds of blocks.
+
+    Attributes
+    ----------
+    incumbent
+        The best verified point.
+    deadline
+        End of the run, by the clock in force.
+    pool
+        The columns found so far.
+    lp
+        Solution of the linear program over the pool, None before the first.
+    """
+
+    incumbent: Incumbent
+    deadline: float
+    pool: ColumnPool | GeneralColumns
+    lp: MasterSolution | None = None
+
+    @property
+    def seconds_left(self) -> float:
+        return self.deadline - now()
+
+    def objective(self, value: float) -> float:
+        """Return the objective of the model for a sum of values."""
+        s = self.incumbent.instance.milp
+        return s.offset - s.sign * value
+
+    def details(self) -> dict[str, Any]:
+        """Return the details of a solution."""
+        found: dict[str, Any] = {"options": len(self.pool)}
+        if self.lp is not None and self.lp.phase_factor:
+            found |= {"lp_value": self.objective(self.lp.value), "prices": self.lp.prices}
+        return found
+
+    def solution(self, run: Run, status: str) -> Solution:
+        """Return the solution of a run with this state."""
+        run.details |= self.details()
+        if status == "stopped":
+            run.details["interrupted"] = True
+        elif status != "time_limit" and self.incumbent.values is None:
+            status = "no_solution_found"
+        return run.solution(status)
+
+
 @renamed_fields(seen="next_prices")
 @dataclass
-class CoordinationState:
+class CoordinationState(ColumnGeneration):
     """The state of price coordination between two rounds.
 
     Attributes
@@ -152,13 +201,14 @@ class CoordinationState:
     idle: int = 0
 
     @classmethod
+    @renamed_keywords(crew="executor")
     def empty(
         cls,
         blocks: Blocks,
         incumbent: Incumbent,
         deadline: float,
         seed: int,
-        crew: Executor | None = None,
+        executor: Executor | None = None,
     ) -> "CoordinationState":
         """Return the state before the first round.
 
@@ -168,11 +218,7 @@ class CoordinationState:
         prices = 0.5 * blocks.n * float(blocks.worth.max()) / (len(size) * size)
         draw = np.random.default_rng(seed)
         pool = ColumnPool(blocks)
-        return cls(blocks, incumbent, pool, prices, draw, deadline, crew or Executor())
-
-    @property
-    def seconds_left(self) -> float:
-        return self.deadline - now()
+        return cls(blocks, incumbent, pool, prices, draw, deadline, executor or Executor())
 
     @property
     def scale(self) -> float:
@@ -183,11 +229,6 @@ class CoordinationState:
     def counts(self) -> float:
         """Factor of values in reduced costs: 0 as long as the pool has no feasible mixture."""
         return 1.0 if self.lp is None else self.lp.phase_factor
-
-    def objective(self, value: float) -> float:
-        """Return the objective of the model for a sum of values."""
-        s = self.incumbent.instance.milp
-        return s.offset - s.sign * value
 
     @property
     def settled(self) -> bool:
@@ -242,8 +283,10 @@ class CoordinationState:
         predicted = self.objective(float(self.pool.value[chosen].sum()))
         if not incumbent.better(predicted):
             return
-        inputs = self._inputs(chosen)
-        completed = incumbent.completer.complete(inputs, max(1.0, self.seconds_left))
+        seconds = max(1.0, self.seconds_left)
+        completed = incumbent.completer.complete(self._inputs(chosen), seconds)
+        if completed is None and self.seconds_left <= 0:
+            return
         attained = "no feasible point"
         if completed is not None:
             check = incumbent.consider(completed)
@@ -253,8 +296,6 @@ class CoordinationState:
                 return
             if check.feasible:
                 attained = f"{check.objective:.6g}"
-        elif self.seconds_left <= 0:
-            return
         raise ProblemError(
             f"the blocks do not describe the model: a choice of value {predicted:.6g} has"
             f" {attained} in the model. Compare values, use and capacities of problem.blocks with"
@@ -277,24 +318,33 @@ class CoordinationState:
         thorough
             Whether the first two selections are replaced by one with SCIP's default emphasis.
         """
-        finite = not (self.blocks.lower < self.blocks.upper).any()
-        for selection in _selections(finite, thorough, nodes):
-            if self.lp is None or not self.lp.phase_factor or self.seconds_left <= 0:
+        lp = self.lp
+        if lp is None or not lp.phase_factor:
+            return
+        reduced = self.pool.reduced(lp)
+        for selection in self._selections(lp, nodes, thorough):
+            if self.seconds_left <= 0:
                 return
-            tolerance = selection.tolerance
-            limit = selection.nodes
-            if tolerance == np.inf and not finite and self.chosen is not None:
-                # no column of a better choice has a larger reduced cost than this choice in total
-                loss = self.lp.value - float(self.pool.value[self.chosen].sum())
-                tolerance = loss / self.scale + 1e-9
-                limit = 10 * nodes
-                if tolerance <= WIDE_TOLERANCE or len(self.pool) > MAX_COLUMNS_OF_EXACT_CHOICE:
-                    return
-            among = self._candidates(self.pool.reduced(self.lp), tolerance)
-            seconds = self.seconds_left
-            self.offer(
-                self.pool.select(among, self.chosen, gap, limit, seconds, seed, selection.emphasis)
-            )
+            among = self._candidates(reduced, selection.tolerance)
+            limits = selection.nodes, self.seconds_left
+            self.offer(self.pool.select(among, self.chosen, gap, *limits, seed, selection.emphasis))
+
+    def _selections(self, lp: MasterSolution, nodes: int, thorough: bool) -> Iterator[Selection]:
+        """Yield one selection after the other, the last of them for the choice known by then."""
+        finite = not (self.blocks.lower < self.blocks.upper).any()
+        if not finite and thorough:
+            yield Selection(0.5 * WIDE_TOLERANCE, 3 * nodes, "default")
+        elif not finite:
+            yield Selection(NEAR_OPTIMAL_TOLERANCE, nodes, "feasibility")
+            yield Selection(WIDE_TOLERANCE, 10 * nodes, "no cuts")
+        if finite or self.chosen is None:
+            yield Selection(np.inf, -1, "default")
+            return
+        # no column of a better choice has a larger reduced cost than this choice in total
+        loss = lp.value - float(self.pool.value[self.chosen].sum())
+        tolerance = loss / self.scale + 1e-9
+        if tolerance > WIDE_TOLERANCE and len(self.pool) <= MAX_COLUMNS_OF_EXACT_CHOICE:
+            yield Selection(tolerance, 10 * nodes, "default")
 
     def _candidates(self, reduced: np.ndarray, tolerance: float) -> np.ndarray:
         """Return columns of nearly zero reduced cost, and those of the choice in their blocks."""
@@ -324,31 +374,13 @@ class CoordinationState:
             variable = index >= 0
             values[index[variable]] = points[own][variable]
 
+    def details(self) -> dict[str, Any]:
+        """Return the details of a solution, with the pool if the linear program is feasible."""
+        found = super().details()
+        return found | {"pool": self.pool} if "prices" in found else found
+
     def solution(self, run: Run, status: str) -> Solution:
         """Return the solution of a run with this state."""
         run.history = self.rounds
         del self.rounds.prices[len(self.rounds) :]  # of a round that was interrupted
-        details: dict[str, Any] = {"options": len(self.pool)}
-        if self.lp is not None and self.lp.phase_factor:
-            details["lp_value"] = self.objective(self.lp.value)
-            details["prices"] = self.lp.prices
-            details["pool"] = self.pool
-        if status == "stopped":
-            details["interrupted"] = True
-        elif status != "time_limit" and self.incumbent.values is None:
-            status = "no_solution_found"
-        run.details |= details
-        return run.solution(status)
-
-
-def _selections(finite: bool, thorough: bool, nodes: int) -> list[Selection]:
-    every = Selection(np.inf, -1, "default")
-    if finite:
-        return [every]
-    if thorough:
-        return [Selection(0.5 * WIDE_TOLERANCE, 3 * nodes, "default"), every]
-    return [
-        Selection(NEAR_OPTIMAL_TOLERANCE, nodes, "feasibility"),
-        Selection(WIDE_TOLERANCE, 10 * nodes, "no cuts"),
-        every,
-    ]
+        return super().solution(run, status)

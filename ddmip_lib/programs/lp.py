@@ -59,7 +59,12 @@ class LPScales(NamedTuple):
 
 
 class LPSolver:
-    """Solves one linear program after the other by HiGHS, scaled.
+    """Solves one linear program after the other by HiGHS.
+
+    Parameters
+    ----------
+    scaled
+        Whether programs are scaled first, and solved to a smaller tolerance.
 
     Examples
     --------
@@ -73,7 +78,8 @@ class LPSolver:
     (array([0.5]), array([0. , 0.5]))
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scaled: bool = True) -> None:
+        self.scaled = scaled
         self.highs: highspy.Highs | None = None
 
     def solve(
@@ -96,7 +102,7 @@ class LPSolver:
             Multipliers and point, unverified.
         """
         highs = self._take_solver()
-        scales = _scales(program)
+        scales = _scales(program) if self.scaled else _no_scales(program)
         pass_program(highs, _scaled(program, scales))
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
         if basis is not None:
@@ -114,7 +120,9 @@ class LPSolver:
         """Return the last solver, or a new one where an exception ended its solve."""
         highs = self.highs
         self.highs = None
-        return silent_highs(LP_OPTIONS) if highs is None else highs
+        if highs is not None:
+            return highs
+        return silent_highs(LP_OPTIONS if self.scaled else {})
 
 
 def _scales(program: Program) -> LPScales:
@@ -125,6 +133,11 @@ def _scales(program: Program) -> LPScales:
     np.maximum.at(largest, rows.row, np.abs(weight))
     largest_cost = np.abs(program.cost * column).max(initial=0.0)
     return LPScales(column, power_of_two(largest), float(power_of_two(largest_cost)), weight)
+
+
+def _no_scales(program: Program) -> LPScales:
+    column = np.ones(len(program.cost))
+    return LPScales(column, np.ones(len(program.row_lower)), 1.0, program.rows.weight)
 
 
 def _scaled(program: Program, scales: LPScales) -> Program:

@@ -191,9 +191,9 @@ def test_prices_of_options_are_multipliers():
     assert len(options) == 6
     prices = options.prices()
     assert prices.phase_factor == 1
-    assert prices.coupling == pytest.approx([-1 / 0.6], rel=1e-5)
-    assert prices.value == pytest.approx(-1 / 0.6, rel=1e-5)
-    assert (options.reduced(prices) >= -1e-9).all()
+    assert prices.prices == pytest.approx([1 / 0.6], rel=1e-5)
+    assert prices.value == pytest.approx(1 / 0.6, rel=1e-5)
+    assert (options.reduced(prices) <= 1e-9).all()
 
 
 def test_without_a_feasible_mixture_prices_are_those_of_what_is_lacking():
@@ -206,8 +206,8 @@ def test_without_a_feasible_mixture_prices_are_those_of_what_is_lacking():
     values[instance.maps[0].index[:, 0]] = 0.7
     options.add(instance.with_outputs(values))
     prices = options.prices()
-    assert (prices.phase_factor, prices.value) == (0.0, np.inf)
-    assert prices.coupling[0] < 0
+    assert (prices.phase_factor, prices.value) == (0.0, -np.inf)
+    assert prices.prices[0] > 0
     assert options.choose(np.arange(len(options)), 5.0) is None
 
 

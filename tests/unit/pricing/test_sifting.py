@@ -84,16 +84,17 @@ def test_leaders_are_what_one_looks_for_block_by_block(seed: int) -> None:
     if len(options.block) == 0:
         return
     prices = options.draw.random(len(options.blocks.capacities))
-    best, top, lead = DominantColumns(options.master).at(prices)
+    point = DominantColumns(options.master).at(prices)
     profit = options.value - options.use @ prices
     for i in range(options.blocks.n):
         mine = np.flatnonzero(options.block == i)
         worth = sorted([*profit[mine], *([0.0] if options.blocks.optional else [])], reverse=True)
-        assert top[i] == worth[0]
-        assert best[i] == (
+        assert point.profit[i] == worth[0]
+        assert point.column[i] == (
             -1 if options.blocks.optional and worth[0] <= 0 else mine[profit[mine].argmax()]
         )
-        assert lead[i] == pytest.approx(worth[0] - worth[1] if len(worth) > 1 else np.inf)
+        assert point.lead[i] == pytest.approx(worth[0] - worth[1] if len(worth) > 1 else np.inf)
+    assert point.value == pytest.approx(prices @ options.blocks.capacities + point.profit.sum())
 
 
 @settings(deadline=None, max_examples=60)
