@@ -43,8 +43,8 @@ class RandomSearch(NetworkOracle):
                 raw = predictor.raw(u)[:, 0]
                 shift = u - part.base
                 cost = (
-                    np.maximum(shift, 0) * request.up[part.mode]
-                    + np.maximum(-shift, 0) * request.down[part.mode]
+                    np.maximum(shift, 0) * request.rates[0, part.mode]
+                    + np.maximum(-shift, 0) * request.rates[1, part.mode]
                 ).sum(1)
                 gained = (
                     np.where(raw > 0, 0.0, -np.inf)

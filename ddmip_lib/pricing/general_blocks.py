@@ -1,7 +1,7 @@
 r"""Column generation for blocks of any form: own constraints, integers, several outputs.
 
 At prices $\pi$ of the coupling constraints every block minimises
-$c_b^\top v_b - \pi^\top L_b v_b$ by sequential MIP in a trust region: its networks are linearised
+$c_b^\top v_b + \pi^\top L_b v_b$ by sequential MIP in a trust region: its networks are linearised
 at its point, a small MILP is solved, the true outputs are evaluated and completed to a point, and
 the decrease is tested. All blocks make their steps in one model (`SeparableElasticModel`) and by
 one pass through the networks; the point that each attains is a column (`general_columns`). The best
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..linearisation.elastic import Constraints, ElasticModel
 from ..linearisation.tangent import linearise
+from ..linearisation.trust_region import MAX_RADIUS, MIN_RADIUS, SHRINKING_FACTOR
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
@@ -29,13 +30,7 @@ MAX_BLOCK_STEPS = 8
 MAX_JOINT_STEPS = 24
 """Number of steps of one path of all blocks, which satisfies equalities only after many."""
 RANDOM_POINTS_PER_ROUND = 4
-"""Number of random points of a round: networks with integer inputs have many local minima."""
-INITIAL_TRUST_RADIUS = 1.0
-"""First radius of the trust region, relative to the boxes."""
-TRUST_RADIUS_FACTOR = 0.35
-"""Factor of the radius after a step that did not decrease the cost."""
-MIN_TRUST_RADIUS = 1e-5
-"""Radius, relative to the boxes, at which a path ends."""
+"""Number of random points of a round, since networks with integer inputs have many local minima."""
 OUTPUT_PENALTY = 100.0
 """Penalty of one unit of output error, in units of the largest cost."""
 STEP_SECONDS = 3.0
@@ -185,7 +180,8 @@ class GeneralColumnGeneration(ColumnGeneration):
 
     def details(self) -> dict[str, Any]:
         """Return the details of a solution; prices are those of a minimisation."""
-        found = {"options": len(self.pool), "structure": self.structure} | super().details()
+        found: dict[str, Any] = {"options": len(self.pool), "structure": self.structure}
+        found |= super().details()
         if "prices" in found:
             found["prices"] = -found["prices"]
         return found
@@ -309,11 +305,11 @@ class _Path:
         self.max_steps = MAX_BLOCK_STEPS if separable else MAX_JOINT_STEPS
 
     def follow(self, values: np.ndarray) -> None:
-        """Make steps until no one accepts any or the time is over."""
-        radius = np.full(self.count, INITIAL_TRUST_RADIUS)
+        """Make steps until all radii are too small or the time is over."""
+        radius = np.full(self.count, MAX_RADIUS)
         values, cost = self._completed(values)
         for _ in range(self.max_steps):
-            if self.search.seconds_left <= 0 or (radius < MIN_TRUST_RADIUS).all():
+            if self.search.seconds_left <= 0 or (radius < MIN_RADIUS).all():
                 break
             trial, trial_cost = self._trial(values, radius)
             # infinite costs are no improvement over infinite ones
@@ -321,7 +317,7 @@ class _Path:
             accepted = trial_cost < cost - tolerance
             values = np.where(accepted[self.label], trial, values)
             cost = np.where(accepted, trial_cost, cost)
-            radius = np.where(accepted, radius, TRUST_RADIUS_FACTOR * radius)
+            radius = np.where(accepted, radius, SHRINKING_FACTOR * radius)
 
     def _trial(self, values: np.ndarray, radius: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         tangent = linearise(self.search.instance, values)

@@ -1,13 +1,14 @@
 r"""The restricted master problem for blocks of any form: its columns, prices, and the best choice.
 
 A column is a point of one block that satisfies its own constraints with the networks' true outputs;
-it costs $c_o$ and uses $L_o$ of the coupling constraints. With the master's variables $v_0$
+its value $v_o$ is its cost with the other sign, and it uses $r_o$ of the coupling constraints. With
+the master's variables $x_0$ of cost $c_0$
 
-$$\min \sum_o c_o \delta_o + c_0^\top v_0 \quad\text{s.t.}\quad l \le \sum_o L_o \delta_o
-+ L_0 v_0 \le u, \qquad
+$$\max \sum_o v_o \delta_o - c_0^\top x_0 \quad\text{s.t.}\quad l \le \sum_o r_o \delta_o
++ L_0 x_0 \le u, \qquad
 \sum_{o \text{ of } b} \delta_o = 1, \qquad \delta \ge 0,$$
 
-the dual values of the coupling constraints are the prices $\pi$, and with $\delta$ binary the
+the dual values of the coupling constraints are the prices $\pi$, and with $\delta$ integer the
 program selects one column of each block.
 """
 

@@ -70,8 +70,8 @@ class PricingRequest(NamedTuple):
 
     Attributes
     ----------
-    up, down
-        Cost of one unit above and below the base point for each mode, (modes, p).
+    rates
+        Cost of one unit above and below the base point for each mode, (2, modes, p).
     gain
         Objective coefficient of one unit of output for each mode, (modes,).
     known
@@ -80,8 +80,7 @@ class PricingRequest(NamedTuple):
         Seed or generator of the random numbers.
     """
 
-    up: np.ndarray
-    down: np.ndarray
+    rates: np.ndarray
     gain: np.ndarray
     known: np.ndarray
     seed: tuple[int, int] | np.random.Generator
@@ -148,12 +147,9 @@ class NetworkOracle(NamedTuple):
         self, shard: Shard, at: np.ndarray, request: PricingRequest, noise: np.ndarray
     ) -> PricingProblem:
         mode = shard.part.mode[at]
-        gain = request.gain[mode]
-        if shard.predictor.gives_class:
-            gain = np.full(len(at), np.inf)
+        gain = np.full(len(at), np.inf) if shard.predictor.gives_class else request.gain[mode]
         margin = MARGIN if self.dtype == torch.float64 else SINGLE_PRECISION_MARGIN
-        up = request.up[mode] * noise[0]
-        down = request.down[mode] * noise[1]
+        up, down = request.rates[:, mode] * noise
         return PricingProblem.of(shard.part, at, up, down, gain, margin)
 
     def _starts(
@@ -209,20 +205,15 @@ def _requests(state: CoordinationState) -> list[PricingRequest]:
     rows = rows_of_shards(blocks)
     seeds = _seeds(state.rng, len(rows))
     rates = blocks.mode_rates(state.next_prices)
-    gain = _gains(state)
+    worth = np.array([mode.worth for mode in blocks.modes])
+    gain = worth * blocks.mode_gains(state.next_prices, state.counts)
     points = _best_known(state)
     requests = []
     for at, seed in zip(rows, seeds, strict=True):
-        modes = np.unique(blocks.mode[blocks.predictor == blocks.predictor[at[0]]])
-        up, down = np.maximum(rates, 1e-3 * max(float(rates[:, modes].max()), 1e-9))
-        requests.append(PricingRequest(up, down, gain, points[at], seed))
+        modes = blocks.mode[blocks.predictor == blocks.predictor[at[0]]]
+        least = 1e-3 * max(float(rates[:, modes].max()), 1e-9)
+        requests.append(PricingRequest(np.maximum(rates, least), gain, points[at], seed))
     return requests
-
-
-def _gains(state: CoordinationState) -> np.ndarray:
-    """Return the objective coefficient of one unit of output for each mode."""
-    worth = np.array([mode.worth for mode in state.blocks.modes])
-    return worth * state.blocks.mode_gains(state.next_prices, state.counts)
 
 
 def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.random.Generator]:
