@@ -19,7 +19,7 @@ from ..errors import UnsupportedNetworkError, of_extra
 from ..methods import Callback, Method, Run
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
-from ..model.predictor import MARGIN
+from ..model.predictor import LOGIT_MARGIN
 from ..model.solution import Solution
 from ..numerics import power_of_two
 from ..programs.scip import add_start, copy_model, matrix_of, solve_fixed
@@ -101,7 +101,7 @@ class BigM(Method):
     """
 
     formulation: str = "bigm"
-    margin: float = MARGIN
+    margin: float = LOGIT_MARGIN
     feastol: float = 1e-6
     epsilon: float = SCIP_EPSILON
     aggregate: bool = False

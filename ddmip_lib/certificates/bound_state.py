@@ -15,7 +15,7 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..pricing.pricing_problem import MARGIN, ascend, reduce_to_boundary
+from ..pricing.pricing_problem import MIN_LOGIT, ascend, reduce_to_boundary
 from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at
 from .unit_search import LossBounds
@@ -188,7 +188,7 @@ class BoundState:
                 u, _ = ascend(graph, task, u)
                 if self._gives_class(number):
                     u = reduce_to_boundary(graph, task, u)
-                found = losses.at(u, graph(u)[:, 0], MARGIN).numpy()
+                found = losses.at(u, graph(u)[:, 0], MIN_LOGIT).numpy()
                 self.loss_known[rows] = np.minimum(self.loss_known[rows], found)
         self.update()
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..bounds.graph import Graph
 from ..bounds.propagation import BoundPropagation
-from ..pricing.pricing_problem import MARGIN
+from ..pricing.pricing_problem import MIN_LOGIT
 from ..programs.lp import LPSolver
 from ..programs.program import Program, Rows
 from .bounding import bound_by, sweep_of
@@ -96,8 +96,8 @@ def _leaf_programs(
     violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=MIN_RADIUS)
     cost = torch.cat([losses.up, losses.down, -gain, violation_cost[:, None]], 1)
     matrix, limits = _constraints(sweep, splits, region.centre)
-    least = torch.where(is_class, 2 * MARGIN, -torch.inf)
-    most = torch.where(is_class, 2 * MARGIN, losses.level[:, None])
+    least = torch.where(is_class, 2 * MIN_LOGIT, -torch.inf)
+    most = torch.where(is_class, 2 * MIN_LOGIT, losses.level[:, None])
     lower = torch.cat([torch.zeros_like(cost[:, 2:]), least, torch.zeros_like(most)], 1)
     upper = torch.cat([*region.rooms, most, torch.full_like(most, torch.inf)], 1)
     arrays = [part.cpu().numpy() for part in (cost, matrix, limits, lower, upper)]

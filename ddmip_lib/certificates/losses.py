@@ -22,7 +22,7 @@ from ..bounds import Ball, Box, Graph, crown, intervals
 from ..bounds.result import Batch
 from ..model.blocks import Blocks
 from ..numerics import gamma
-from ..pricing.pricing_problem import MARGIN, PricingProblem
+from ..pricing.pricing_problem import MIN_LOGIT, PricingProblem
 
 MAX_MULTIPLIER = 1e12  # value per unit of output, where the linear bound cannot reach the output
 MIN_DECREASE = 1e-300  # output units: guards a division by zero
@@ -64,7 +64,7 @@ class Losses(Batch):
     def task(self) -> PricingProblem:
         """Return the problem of finding points with a small loss, for the steps of pricing."""
         cap = torch.where(self.gain.isinf(), torch.inf, self.level)
-        margin = 2 * MARGIN
+        margin = 2 * MIN_LOGIT
         return PricingProblem(
             self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, margin
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..bounds.graph import Graph
 from ..bounds.result import concatenate
 from ..clock import now
-from ..pricing.pricing_problem import MARGIN, ascend, reduce_to_boundary
+from ..pricing.pricing_problem import MIN_LOGIT, ascend, reduce_to_boundary
 from .bounding import STEPS_PER_NODE, Evaluated, evaluate, ranges_in_balls
 from .leaf import solve_leaves
 from .losses import Losses
@@ -324,7 +324,7 @@ class ReLUBranchAndBound:
         """Lower the smallest known losses by those of points."""
         points = points.cpu()
         output = self.graph.to("cpu")(points)[:, 0]
-        loss = self.losses[row].to("cpu").at(points, output, MARGIN)
+        loss = self.losses[row].to("cpu").at(points, output, MIN_LOGIT)
         self.possible.scatter_reduce_(0, row, loss.to(row.device), "amin")
 
     def _branch(self, found: Evaluated) -> None:

@@ -21,7 +21,7 @@ from ..errors import UnsupportedNetworkError
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
 from ..model.onoff import find_onoff
-from ..model.predictor import MARGIN, Predictor
+from ..model.predictor import LOGIT_MARGIN, Predictor
 from ..model.verification import Verification
 from ..programs.scip import MILP, copy_model, has_point, read_model
 from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
@@ -89,7 +89,7 @@ class GraphSplit(Split):
                 ends = (float(found.low[cell]), float(found.high[cell]))
                 y = variables[at]
                 carrier = predictor.output_or_logit(
-                    self._model, y, self.instance.milp, int(at), ends, MARGIN
+                    self._model, y, self.instance.milp, int(at), ends, LOGIT_MARGIN
                 )
                 if carrier is y:
                     self._tighten_bounds(y, *ends)

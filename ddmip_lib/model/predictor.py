@@ -20,7 +20,7 @@ from .gradients import vjp
 from .grid import box, random_samples
 from .network_checks import last_line, not_finite
 
-MARGIN = 1e-3
+LOGIT_MARGIN = 1e-3
 """Smallest logit that a model may call class 1: without it, the tolerances of solvers admit points
 of class 0.
 """

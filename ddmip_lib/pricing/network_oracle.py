@@ -17,14 +17,14 @@ from torch import nn
 from ..device import place
 from ..model.blocks import BlockRows, Blocks
 from ..model.predictor import Predictor
-from .pricing_problem import MARGIN, Network, PricingProblem, ascend, reduce_to_boundary
+from .pricing_problem import MIN_LOGIT, Network, PricingProblem, ascend, reduce_to_boundary
 from .state import CoordinationState
 
 SHARD = 1024
 """Largest number of table rows in one shard, whose batches then fit into the processor's cache."""
 WEIGHT_TOLERANCE = 1e-8
 """Distance from 0 and 1 from which on the weight of a column is fractional."""
-SINGLE_PRECISION_MARGIN = 1e-4
+MIN_LOGIT_SINGLE_PRECISION = 1e-4
 """Smallest logit of a point of class 1 where networks compute in less than double precision."""
 
 _placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int], Network]] = (
@@ -148,7 +148,7 @@ class NetworkOracle(NamedTuple):
     ) -> PricingProblem:
         mode = shard.part.mode[at]
         gain = np.full(len(at), np.inf) if shard.predictor.gives_class else request.gain[mode]
-        margin = MARGIN if self.dtype == torch.float64 else SINGLE_PRECISION_MARGIN
+        margin = MIN_LOGIT if self.dtype == torch.float64 else MIN_LOGIT_SINGLE_PRECISION
         up, down = request.rates[:, mode] * noise
         return PricingProblem.of(shard.part, at, up, down, gain, margin)
 

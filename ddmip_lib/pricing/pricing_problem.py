@@ -21,7 +21,7 @@ from ..clock import check_time
 from ..model.blocks import BlockRows, Blocks
 from ..model.gradients import vjp
 
-MARGIN = 1e-6
+MIN_LOGIT = 1e-6
 """Smallest logit of a point of class 1, in double precision."""
 TRUST_REGION_FACTOR = 0.85
 """Factor of the radius of the trust region from one step to the next."""
@@ -53,7 +53,7 @@ class PricingProblem(NamedTuple):
     down: Tensor
     gain: Tensor
     cap: Tensor
-    margin: float = MARGIN
+    margin: float = MIN_LOGIT
 
     @classmethod
     def of(
@@ -63,7 +63,7 @@ class PricingProblem(NamedTuple):
         up: np.ndarray,
         down: np.ndarray,
         gain: np.ndarray,
-        margin: float = MARGIN,
+        margin: float = MIN_LOGIT,
     ) -> "PricingProblem":
         """Return the pricing problems of rows `at` of the table of `Blocks`.
 

@@ -18,7 +18,7 @@ from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import PointCallback
 from ddmip_lib.model.instance import Instance
-from ddmip_lib.model.predictor import MARGIN
+from ddmip_lib.model.predictor import LOGIT_MARGIN
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.progress import ProgressLine, report_progress
 from ddmip_lib.model.solution import Solution
@@ -112,7 +112,7 @@ class Peer:
     packages: dict[str, str]
     """Module name to name on PyPI."""
 
-    def __init__(self, margin: float = MARGIN, threads: int = 1) -> None:
+    def __init__(self, margin: float = LOGIT_MARGIN, threads: int = 1) -> None:
         if not margin >= 0:
             raise ValueError(f"margin={margin} must not be negative.")
         if threads < 1:

@@ -7,7 +7,7 @@ import pytest
 
 from ddmip_book.experiments.methods import METHODS, solver_of
 from ddmip_lib import BigM, NeuralMIP, PriceCoordination
-from ddmip_lib.model.predictor import MARGIN
+from ddmip_lib.model.predictor import LOGIT_MARGIN
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
 from experiments.ablation import RandomOptions
@@ -29,7 +29,7 @@ def test_a_started_model_is_never_below_its_start_and_counts_all_seconds(
     )
     solution = Started(BigM(check=False)).solve(problem(6), time_limit=LONG, seed=1)
     logits = problem(6).predictors[0].raw(given[0])
-    assert int((logits > MARGIN).sum()) == solution.details["start_objective"] > 0, (
+    assert int((logits > LOGIT_MARGIN).sum()) == solution.details["start_objective"] > 0, (
         "the model counts all of them"
     )
     assert solution.objective >= solution.details["start_objective"]

@@ -38,7 +38,7 @@ from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.onoff import find_onoff
-from ddmip_lib.model.predictor import MARGIN
+from ddmip_lib.model.predictor import LOGIT_MARGIN
 from ddmip_lib.model.verification import Verifier
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import water_potability
@@ -295,7 +295,7 @@ class TestGraphSplitBlock:
         )
         assert values is not None
         assert named(problem, values, "y").tolist() == [1.0, 1.0]
-        assert values[split.coupled][-2:] == pytest.approx(MARGIN, abs=1e-6)
+        assert values[split.coupled][-2:] == pytest.approx(LOGIT_MARGIN, abs=1e-6)
 
     def test_output_ranges_hold_what_the_network_says(self) -> None:
         problem, net = planting()
