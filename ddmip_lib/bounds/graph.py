@@ -9,22 +9,45 @@ from torch import Tensor
 from .activations import ACTIVATIONS
 
 
-@dataclass(frozen=True)
-class Input:
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node of a graph.
+
+    Attributes
+    ----------
+    parents : tuple of int
+        The indices of the nodes that it is computed from.
+    units : int
+        The number of its values.
+    """
+
+    parents: tuple[int, ...]
+    units: int
+
+    @property
+    def parent(self) -> int:
+        """The first of its parents, of most nodes the only one."""
+        return self.parents[0]
+
+    def total(self, values: Sequence[Tensor]) -> Tensor:
+        """Return the sum of the values of its parents, among those of all nodes."""
+        return torch.stack([values[parent] for parent in self.parents]).sum(0)
+
+
+class Input(Node):
     """The input of the network."""
 
-    units: int
-    parents: tuple[int, ...] = ()
+
+class Sum(Node):
+    """The sum of several nodes of the same size."""
 
 
 @dataclass(frozen=True, eq=False)
-class Affine:
+class Affine(Node):
     """The affine map `weight @ parent + bias`.
 
     Attributes
     ----------
-    parent : int
-        The index of the node whose values it maps.
     weight, bias : Tensor
         The matrix, (units, parent's units), and the constants.
     weight_size, bias_size : Tensor
@@ -33,49 +56,18 @@ class Affine:
         A bound of the number of terms of these sums.
     """
 
-    parent: int
     weight: Tensor
     bias: Tensor
     weight_size: Tensor
     bias_size: Tensor
     terms: int
 
-    @property
-    def parents(self) -> tuple[int, ...]:
-        return (self.parent,)
 
-    @property
-    def units(self) -> int:
-        return len(self.bias)
-
-
-@dataclass(frozen=True)
-class Elementwise:
+@dataclass(frozen=True, eq=False)
+class Elementwise(Node):
     """An activation, named as in `ACTIVATIONS`, of every unit of the parent."""
 
-    parent: int
     kind: str
-    units: int
-
-    @property
-    def parents(self) -> tuple[int, ...]:
-        return (self.parent,)
-
-
-@dataclass(frozen=True)
-class Sum:
-    """The sum of several nodes of the same size."""
-
-    parents: tuple[int, ...]
-    units: int
-
-
-Node = Input | Affine | Elementwise | Sum
-
-
-def total(node: Node, values: Sequence[Tensor]) -> Tensor:
-    """Return the sum of the values of a node's parents, among those of all nodes."""
-    return torch.stack([values[parent] for parent in node.parents]).sum(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +113,7 @@ class Graph:
     @property
     def hidden(self) -> list[int]:
         """The nodes that enter the activations, in the same order."""
-        return [self.nodes[index].parents[0] for index in self.activations]
+        return [self.nodes[index].parent for index in self.activations]
 
     @property
     def curved(self) -> list[str]:
@@ -149,7 +141,7 @@ class Graph:
             elif isinstance(node, Elementwise):
                 value = ACTIVATIONS[node.kind].value(values[node.parent])
             else:
-                value = total(node, values)
+                value = node.total(values)
             values.append(value)
         return values
 
@@ -217,7 +209,7 @@ class GraphBuilder:
     """
 
     def __init__(self, n_in: int) -> None:
-        self.nodes: list[Node] = [Input(n_in)]
+        self.nodes: list[Node] = [Input((), n_in)]
         self.layer = ""
         self.layers = [""]
 
@@ -247,7 +239,8 @@ class GraphBuilder:
             The index of the node.
         """
         size = bias.abs() if bias_size is None else bias_size
-        node = Affine(parent, weight, bias, weight.abs(), size, terms=weight.shape[1] + 8)
+        terms = weight.shape[1] + 8
+        node = Affine((parent,), len(bias), weight, bias, weight.abs(), size, terms)
         first = self.nodes[parent]
         if isinstance(first, Affine):
             node = _composed(first, node)
@@ -258,7 +251,7 @@ class GraphBuilder:
         for index, node in enumerate(self.nodes):
             if isinstance(node, Elementwise) and (node.parent, node.kind) == (parent, kind):
                 return index
-        return self.add(Elementwise(parent, kind, self.nodes[parent].units))
+        return self.add(Elementwise((parent,), self.nodes[parent].units, kind))
 
     def sum(self, parents: tuple[int, ...]) -> int:
         """Add the sum of nodes of the same size, and return its index."""
@@ -278,25 +271,21 @@ class GraphBuilder:
                 needed.update(self.nodes[index].parents)
         kept = sorted(needed)
         place = {old: new for new, old in enumerate(kept)}
-        nodes = tuple(_renumbered(self.nodes[old], place) for old in kept)
+        nodes = []
+        for node in (self.nodes[old] for old in kept):
+            parents = tuple(place[parent] for parent in node.parents)
+            nodes.append(replace(node, parents=parents))
         layers = tuple(self.layers[old] for old in kept)
-        return Graph(nodes, layers if any(self.layers) else ())
+        return Graph(tuple(nodes), layers if any(self.layers) else ())
 
 
 def _composed(first: Affine, second: Affine) -> Affine:
     return Affine(
-        first.parent,
+        first.parents,
+        second.units,
         second.weight @ first.weight,
         second.weight @ first.bias + second.bias,
         weight_size=second.weight_size @ first.weight_size,
         bias_size=second.weight_size @ first.bias_size + second.bias_size,
         terms=first.terms + 2 * second.terms,
     )
-
-
-def _renumbered(node: Node, place: dict[int, int]) -> Node:
-    if isinstance(node, Sum):
-        return replace(node, parents=tuple(place[parent] for parent in node.parents))
-    if isinstance(node, Input):
-        return node
-    return replace(node, parent=place[node.parent])

@@ -9,7 +9,7 @@ from torch import nn
 from ..errors import UnsupportedNetworkError
 from .activations import ACTIVATIONS
 from .crown import intervals
-from .graph import Affine, Graph, Sum
+from .graph import Affine, Elementwise, Graph, Sum
 from .layer import linear_layer
 from .reader import network_graph
 from .regions import Box
@@ -65,8 +65,8 @@ def _layers_of(graph: Graph) -> list[nn.Module]:
             )
         if isinstance(node, Affine):
             layers.append(linear_layer(node.weight, node.bias))
-        else:
-            layers.append(ACTIVATIONS[node.kind].layer())  # type: ignore[union-attr]
+        elif isinstance(node, Elementwise):
+            layers.append(ACTIVATIONS[node.kind].layer())
     if not any(isinstance(layer, nn.Linear) for layer in layers):
         raise UnsupportedNetworkError(
             "the network has no Linear layer, so there is nothing to embed"

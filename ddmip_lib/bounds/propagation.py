@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..clock import check_time
 from .activations import ACTIVATIONS, Lines
-from .graph import Affine, Elementwise, Graph, Input, total
+from .graph import Affine, Elementwise, Graph, Input
 from .regions import Box
 from .result import Bounds, Range
 from .rounding import UNDERFLOW, require_finite, step_error
@@ -137,8 +137,8 @@ class BoundPropagation:
             if not activation.error:
                 return lower, upper
         else:
-            lower = total(node, [low for low, _ in self.ranges])
-            upper = total(node, [high for _, high in self.ranges])
+            lower = node.total([low for low, _ in self.ranges])
+            upper = node.total([high for _, high in self.ranges])
         return lower - error, upper + error
 
     def _clip(self, low: Tensor, high: Tensor, place: int) -> Range:

@@ -30,7 +30,7 @@ from torch import Tensor
 from ..errors import UnsupportedNetworkError
 from ..numerics import gamma
 from .activations import ACTIVATIONS
-from .graph import Affine, Elementwise, Graph, Input, Sum, total
+from .graph import Affine, Elementwise, Graph, Input, Sum
 
 UNDERFLOW = 1e-180  # fraction of the terms of a sum by which underflow is bounded
 
@@ -101,7 +101,7 @@ def step_error(graph: Graph, index: int, sizes: Sequence[Tensor]) -> Tensor:
         underflow = UNDERFLOW * (1 + parent.sum(-1, keepdim=True))
         return gamma(count) * (parent @ node.weight_size.T + node.bias_size) + underflow
     if isinstance(node, Sum):
-        return gamma(count + len(node.parents)) * total(node, sizes) + UNDERFLOW
+        return gamma(count + len(node.parents)) * node.total(sizes) + UNDERFLOW
     assert isinstance(node, Elementwise)
     unit = ACTIVATIONS[node.kind]
     return gamma(count + node.units) * (unit.offset + parent) + unit.error + UNDERFLOW

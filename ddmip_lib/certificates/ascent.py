@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..bounds.adam import Adam
-from ..bounds.graph import Affine, Elementwise, Graph, total
+from ..bounds.graph import Affine, Elementwise, Graph
 from ..bounds.propagation import BoundPropagation
 from ..bounds.regions import Ball
 from .losses import Losses, least_loss
@@ -171,7 +171,7 @@ class Ascent:
             elif isinstance(node, Elementwise):
                 value = torch.addcmul(taken[i].shift, taken[i].line, values[node.parent])
             else:
-                value = total(node, values)
+                value = node.total(values)
             values.append(value)
         return concatenated((values[index] for index in self.graph.hidden), point)
 

@@ -22,7 +22,7 @@ import torch
 
 from ..bounds import Bounds, Graph
 from ..bounds.activations import ACTIVATIONS
-from ..bounds.graph import Affine, Elementwise, Input, Sum
+from ..bounds.graph import Affine, Elementwise, Input, Node
 from ..bounds.rounding import step_error
 from ..clock import check_time
 from ..model.instance import Instance
@@ -318,7 +318,7 @@ def _sizes(bounds: Bounds, row: int) -> list[torch.Tensor]:
 
 
 def _affine_map(
-    node: Affine | Sum, values: list[NodeColumns]
+    node: Node, values: list[NodeColumns]
 ) -> tuple[np.ndarray, np.ndarray, NodeColumns]:
     """Return the weights and the bias of a node, and the units that they apply to."""
     if isinstance(node, Affine):
