@@ -118,8 +118,9 @@ class _OptimisedPropagation(BoundPropagation):
         for step in range(steps + 1):
             point = [adam.point.requires_grad_() for adam in adams]
             value = self._value(index, point[:count], point[count:] or None)
-            best = _where(value > record, point, best)
-            record = torch.maximum(record, value.detach())
+            better = value > record  # never where steps have overflowed
+            best = _where(better, point, best)
+            record = torch.where(better, value.detach(), record)
             if step == steps or not value.requires_grad:
                 break
             _step(adams, point, value)

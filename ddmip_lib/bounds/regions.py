@@ -138,9 +138,8 @@ class Ball(Box):
     def __post_init__(self) -> None:
         super().__post_init__()
         shape = self.lower.shape
-        self.centre = _double(self.centre).expand(shape)
-        self.up = _double(self.up).expand(shape)
-        self.down = _double(self.down).expand(shape)
+        for name in ("centre", "up", "down"):
+            setattr(self, name, _double(getattr(self, name)).expand(shape))
         self.radius = _double(self.radius).expand(shape[0])
         prices = torch.stack([self.up, self.down, self.radius[:, None].expand(shape)])
         if not (prices.isfinite() & (prices >= 0)).all():

@@ -52,16 +52,14 @@ class Traced(Tensor):
 
     @staticmethod
     def __new__(cls, probe: Tensor, node: int | None, tape: "Tape") -> "Traced":
-        wrap: Any = Tensor._make_wrapper_subclass
-        made: Any = wrap(cls, probe.shape, strides=probe.stride(), dtype=probe.dtype)
+        made: Any = Tensor._make_wrapper_subclass(
+            cls, probe.shape, strides=probe.stride(), dtype=probe.dtype
+        )
         made.probe = probe
         made.node = node
         made.tape = tape
         tape.made.append(weakref.ref(made))
         return made
-
-    def __init__(self, *_: Any) -> None:
-        super().__init__()
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return f"a layer of shape {tuple(self.shape)}"

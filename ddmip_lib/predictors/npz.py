@@ -9,6 +9,7 @@ import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -91,46 +92,35 @@ def _arrays(path: FilePath) -> Arrays:
     return arrays
 
 
-def _check_names(path: FilePath, arrays: Arrays, depth: int) -> None:
+def _faults(arrays: Arrays, depth: int) -> Iterator[str]:
+    """What keeps arrays from being the layers of a network, most basic faults first."""
     layers = {f"{kind}{layer}" for kind in "Wb" for layer in range(depth)}
     missing = layers - arrays.keys()
     unknown = arrays.keys() - layers - {"mean", "std"}
     if depth == 0 or missing or unknown:
-        raise ValueError(
-            f"{path}: expected W0, b0, W1, b1, ... without gaps (and optionally mean and std); "
-            f"missing {sorted(missing) or 'W0'}, not understood {sorted(unknown)}"
+        yield (
+            "expected W0, b0, W1, b1, ... without gaps (and optionally mean and std); missing"
+            f" {sorted(missing) or 'W0'}, not understood {sorted(unknown)}"
         )
     if ("mean" in arrays) != ("std" in arrays):
-        raise ValueError(f"{path}: mean and std come together, or not at all")
-
-
-def _check_layers(path: FilePath, arrays: Arrays, depth: int) -> None:
+        yield "mean and std come together, or not at all"
     n_outputs = None
     for layer in range(depth):
-        weight = arrays[f"W{layer}"]
-        bias = arrays[f"b{layer}"]
-        if weight.ndim != 2 or bias.shape != weight.shape[:1]:
-            raise ValueError(
-                f"{path}: W{layer} has shape {weight.shape} and b{layer} {bias.shape}: pass (m, k)"
-                " and (m,)"
+        weight = arrays[f"W{layer}"].shape
+        bias = arrays[f"b{layer}"].shape
+        if len(weight) != 2 or bias != weight[:1]:
+            yield (f"W{layer} has shape {weight} and b{layer} {bias}: pass (m, k) and (m,)")
+        if n_outputs not in (None, weight[1]):
+            yield (
+                f"W{layer} takes {weight[1]} inputs, but layer {layer - 1} has {n_outputs} outputs"
             )
-        if n_outputs not in (None, weight.shape[1]):
-            raise ValueError(
-                f"{path}: W{layer} takes {weight.shape[1]} inputs, but layer {layer - 1} has "
-                f"{n_outputs} outputs"
-            )
-        n_outputs = len(weight)
-
-
-def _check_standardisation(path: FilePath, arrays: Arrays) -> None:
+        n_outputs = weight[0]
     n_inputs = arrays["W0"].shape[1]
-    for name in {"mean", "std"} & arrays.keys():
-        if arrays[name].shape != (n_inputs,):
-            raise ValueError(
-                f"{path}: {name} has shape {arrays[name].shape}, the network {n_inputs} inputs"
-            )
+    for name, array in _standardisation_of(arrays).items():
+        if array.shape != (n_inputs,):
+            yield f"{name} has shape {array.shape}, the network {n_inputs} inputs"
     if "std" in arrays and not (arrays["std"] > 0).all():
-        raise ValueError(f"{path}: every std must be positive")
+        yield "every std must be positive"
 
 
 def load_npz(path: FilePath) -> nn.Sequential:
@@ -163,9 +153,8 @@ def load_npz(path: FilePath) -> nn.Sequential:
     """
     arrays = _arrays(path)
     depth = sum(bool(re.fullmatch(r"W\d+", name)) for name in arrays)
-    _check_names(path, arrays, depth)
-    _check_layers(path, arrays, depth)
-    _check_standardisation(path, arrays)
+    for fault in _faults(arrays, depth):
+        raise ValueError(f"{path}: {fault}")
     layers: list[nn.Module] = []
     for layer in range(depth):
         weight = torch.from_numpy(arrays[f"W{layer}"])
@@ -202,10 +191,10 @@ def save_npz(net: nn.Module, path: FilePath) -> None:
         )
     arrays: Arrays = {}
     for number, layer in enumerate(linear):
-        arrays[f"W{number}"] = layer.weight.detach().cpu().numpy()
+        arrays[f"W{number}"] = layer.weight.numpy(force=True)
         arrays[f"b{number}"] = np.zeros(layer.out_features)
         if layer.bias is not None:
-            arrays[f"b{number}"] = layer.bias.detach().cpu().numpy()
+            arrays[f"b{number}"] = layer.bias.numpy(force=True)
     single = {name: array.astype(np.float32) for name, array in arrays.items()}
     if all((single[name] == array).all() for name, array in arrays.items()):
         arrays = single
