@@ -117,7 +117,8 @@ def with_bound(
         details = {**details, "certificate": certificate}
     status = _status(solution, incumbent, lower)
     reported: float | None = float(sign * lower)
-    if np.isneginf(lower) or (np.isposinf(lower) and bound is None):
+    no_bound = status == "infeasible" and np.isfinite(lower)  # there is no point to bound
+    if no_bound or np.isneginf(lower) or (np.isposinf(lower) and bound is None):
         reported = None
     return replace(
         solution,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..clock import seconds_to_deadline
 from ..model.instance import Instance
 from ..programs import Program
 from ..programs.mip import MIPResult, solve_program, solve_with_scip
@@ -113,6 +114,8 @@ class Constraints(NamedTuple):
 
 class ElasticModel:
     """The elastic model of one instance: steps, completions, and points near a target.
+
+    A time limit of a call is one besides those of the calls in progress (`ddmip_lib.clock`).
 
     Parameters
     ----------
@@ -221,7 +224,7 @@ class ElasticModel:
         tangent: Tangent,
         radius: float | np.ndarray,
         price: float,
-        seconds: float,
+        seconds: float = np.inf,
     ) -> TrialPoint | None:
         """Return the best point of the linearised model in a trust region.
 
@@ -247,7 +250,9 @@ class ElasticModel:
         parts = [*self._linearisation(tangent, bounds), *self._moves(point, radius)]
         return self._trial_point(parts, bounds, price, seconds)
 
-    def complete(self, values: np.ndarray, price: float, seconds: float) -> TrialPoint | None:
+    def complete(
+        self, values: np.ndarray, price: float, seconds: float = np.inf
+    ) -> TrialPoint | None:
         """Fix the network inputs and their true outputs, up to slack, and solve for the rest.
 
         Parameters
@@ -279,7 +284,7 @@ class ElasticModel:
         raws = zip(self.instance.predictors, self.instance.raw_outputs(values), strict=True)
         return np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
 
-    def nearest(self, target: np.ndarray, seconds: float) -> np.ndarray | None:
+    def nearest(self, target: np.ndarray, seconds: float = np.inf) -> np.ndarray | None:
         """Return the point whose network inputs are nearest to a target's, outputs free.
 
         Parameters
@@ -300,7 +305,7 @@ class ElasticModel:
         return self._solve(cost, parts, (self.lower, self.upper), seconds)
 
     def fit(
-        self, target: np.ndarray, tangent: Tangent, bounds: Ends, seconds: float
+        self, target: np.ndarray, tangent: Tangent, bounds: Ends, seconds: float = np.inf
     ) -> np.ndarray | None:
         """Return the point nearest to a target, with outputs on their linearisation if possible.
 
@@ -327,9 +332,7 @@ class ElasticModel:
         cost = np.concatenate([np.zeros(self.milp.n_variables), slack, 1.0 / self.range])
         return self._solve(cost, parts, bounds, seconds)
 
-    def choose(
-        self, parts: list[Constraints], start: np.ndarray, seconds: float
-    ) -> np.ndarray | None:
+    def choose(self, parts: list[Constraints], start: np.ndarray) -> np.ndarray | None:
         """Return the best point of the user's constraints and further ones with binaries.
 
         Parameters
@@ -338,8 +341,6 @@ class ElasticModel:
             Constraints on the user's variables and the binaries behind them.
         start : np.ndarray
             A feasible point of this model.
-        seconds : float
-            Time limit.
 
         Returns
         -------
@@ -349,7 +350,7 @@ class ElasticModel:
         s = self.milp
         parts = [self.constraints, *parts]
         program = self._program(s.sign * s.cost, parts, (s.lower, s.upper), binary=True)
-        return self._run_solver(program, seconds, start).point
+        return self._run_solver(program, start=start).point
 
     def _linearisation(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
         """Tie the outputs to the linearisation of their networks, up to slack."""
@@ -476,8 +477,9 @@ class ElasticModel:
         )
 
     def _run_solver(
-        self, program: Program, seconds: float, start: np.ndarray | None = None
+        self, program: Program, seconds: float = np.inf, start: np.ndarray | None = None
     ) -> MIPResult:
+        seconds = min(seconds, seconds_to_deadline())
         if self.milp.others:
             result = solve_with_scip(self.instance.model, program, seconds, self.seed)
         else:

@@ -61,7 +61,7 @@ class UnitMoves:
         self.on_inputs_only = coefficients @ free == 0
         self.norm = np.maximum(coefficients.max(axis=1).toarray().ravel(), 1e-12)
 
-    def better(self, point: TrialPoint, price: float, seconds: float) -> TrialPoint | None:
+    def better(self, point: TrialPoint, price: float) -> TrialPoint | None:
         """Return a neighbour of lower merit.
 
         The neighbours of lowest estimated merit are completed; the first that is better is taken.
@@ -72,15 +72,13 @@ class UnitMoves:
             The current point.
         price : float
             Penalty of a unit of output slack.
-        seconds : float
-            Time limit of each completion.
 
         Returns
         -------
         TrialPoint or None
             None if no neighbour is found to be better.
         """
-        neighbours = self._neighbours(point.values, seconds)
+        neighbours = self._neighbours(point.values)
         if not len(neighbours):
             return None
         merits = self._estimated_merits(neighbours, price)
@@ -89,12 +87,12 @@ class UnitMoves:
         for k in np.argsort(merits, kind="stable")[:MAX_COMPLETED_NEIGHBOURS]:
             if not np.isfinite(merits[k]):
                 return None
-            new = self.elastic.complete(neighbours[k], price, seconds)
+            new = self.elastic.complete(neighbours[k], price)
             if new is not None and new.merit(price) < threshold:
                 return new
         return None
 
-    def _neighbours(self, values: np.ndarray, seconds: float) -> np.ndarray:
+    def _neighbours(self, values: np.ndarray) -> np.ndarray:
         moves = self._moves(values)
         chosen = self._choose_moves(moves, len(values))
         points = np.repeat(values[None], len(chosen), axis=0)
@@ -106,7 +104,7 @@ class UnitMoves:
             return points
         projected = []
         for k in self._sample(len(moves), MAX_PROJECTED_MOVES):
-            point = self._project(values, moves[k], seconds)
+            point = self._project(values, moves[k])
             if point is not None:
                 projected.append(point)
         return np.array(projected)
@@ -151,7 +149,7 @@ class UnitMoves:
         below = activity <= s.row_upper[chosen] + tolerance
         return np.all(above & below, axis=1)
 
-    def _project(self, values: np.ndarray, move: Move, seconds: float) -> np.ndarray | None:
+    def _project(self, values: np.ndarray, move: Move) -> np.ndarray | None:
         """The nearest point of the user's constraints with one variable fixed to its new value."""
         variable, change = move
         moved = values.copy()
@@ -159,7 +157,7 @@ class UnitMoves:
         bounds = self.elastic.lower, self.elastic.upper
         fixed = copy(self.elastic)
         fixed.lower, fixed.upper = fixed_bounds(bounds, np.array([variable]), moved)
-        found = fixed.nearest(values, seconds)
+        found = fixed.nearest(values)
         self.elastic.work = fixed.work
         return found
 

@@ -59,15 +59,13 @@ class Crossover:
             pairs.pop(key, None)
             pairs[key] = values[inputs], values[outputs]
 
-    def best(self, incumbent: np.ndarray, seconds: float) -> np.ndarray | None:
+    def best(self, incumbent: np.ndarray) -> np.ndarray | None:
         """Combine the stored pairs by a MIP that starts at the incumbent.
 
         Parameters
         ----------
         incumbent : np.ndarray
             The best point known.
-        seconds : float
-            Time limit.
 
         Returns
         -------
@@ -82,7 +80,7 @@ class Crossover:
         end = np.cumsum(counts)
         start = np.concatenate([incumbent, np.zeros(end[-1])])
         start[n + end - 1] = 1.0
-        found = self.elastic.choose(self._constraints(counts), start, seconds)
+        found = self.elastic.choose(self._constraints(counts), start)
         if found is None:
             return None
         values = found[:n].copy()

@@ -53,7 +53,7 @@ class Restoration:
         while self.run.seconds_left > 0:
             target = np.zeros(instance.milp.n_variables)
             target[inputs] = lower + self.elastic.range * rng.random(len(inputs))
-            point = self.elastic.nearest(instance.rounded(target), self.run.seconds_left)
+            point = self.elastic.nearest(instance.rounded(target))
             if point is None:
                 return
             yield instance.inputs(instance.rounded(point))
@@ -72,14 +72,14 @@ class Restoration:
         elastic = self.elastic
         region = TrustRegion(RESTORATION_RADIUS)
         price = SLACK_PENALTY * elastic.objective_unit
-        point = elastic.complete(values, price, self.run.seconds_left)
+        point = elastic.complete(values, price)
         for _ in range(MAX_RESTORATION_STEPS):
             if point is None or self.run.seconds_left <= 0:
                 return
             tangent = linearise(self.run.instance, point.values)
-            trial = elastic.step(point.values, tangent, region.radius, price, self.run.seconds_left)
+            trial = elastic.step(point.values, tangent, region.radius, price)
             if trial is not None:
-                trial = elastic.complete(trial.values, price, self.run.seconds_left)
+                trial = elastic.complete(trial.values, price)
             if trial is not None and trial.merit(price) < point.merit(price):
                 point = trial
                 region.expand()

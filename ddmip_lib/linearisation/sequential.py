@@ -202,6 +202,11 @@ class MultistartState:
         self.stopped = False  # by the callback
 
     @property
+    def over(self) -> bool:
+        """Whether the callback or the time limit ends the run."""
+        return self.stopped or self.run.seconds_left <= 0
+
+    @property
     def finished(self) -> bool:
         """Whether nothing is left to try."""
         if self.explored_radius >= 1.0 or self.failed_starts >= self.settings.max_failed_starts:
@@ -257,7 +262,7 @@ class MultistartState:
             self.explore_neighbourhood()
         else:
             self.descend_from(self.start())
-            while not self.stopped and self.recombine():
+            while self.recombine():
                 self.descend_from(self.incumbent.values)
         self.stopped = self.stopped or self.run.notify()
         improved = self._improved_on(before)
@@ -285,12 +290,12 @@ class MultistartState:
         self.starts += 1
         given = self.run.problem.start
         if self.starts > 1 or given is None:
-            return self.elastic.nearest(self._target(), self.run.seconds_left)
+            return self.elastic.nearest(self._target())
         values = self.run.instance.assignment(given, rest=0.0)
         if self.incumbent.values is not None:
             return values
         # neither the start nor its repair is feasible
-        return self.elastic.nearest(values, self.run.seconds_left)
+        return self.elastic.nearest(values)
 
     def _target(self) -> np.ndarray:
         """A point of the box, or one close to the incumbent."""
@@ -337,7 +342,7 @@ class MultistartState:
         TrialPoint or None
             None if there is no completion.
         """
-        point = self.elastic.complete(values, price, self.run.seconds_left)
+        point = self.elastic.complete(values, price)
         if point is not None:
             self._submit(point)
         return point
@@ -361,7 +366,7 @@ class MultistartState:
             return
         self.completed_starts += 1
         for _ in range(MAX_PENALTY_INCREASES + 1):
-            if self.stopped or self.run.seconds_left <= 0:
+            if self.over:
                 return
             point = self._descend_and_move(point, price)
             if point.infeasibility <= MAX_OUTPUT_SLACK:
@@ -396,14 +401,13 @@ class MultistartState:
         """
         region = TrustRegion(self.settings.radius)
         elastic = self.elastic
-        while not region.exhausted and not self.stopped and self.run.seconds_left > 0:
+        while not region.exhausted and not self.over:
             small = region.radius < SMALL_RADIUS * self.settings.radius
             if small and self._hopeless(point.merit(price)):
                 break
             self.steps += 1
             tangent = linearise(elastic.instance, point.values)
-            seconds = self.run.seconds_left
-            goal = elastic.step(point.values, tangent, region.radius, price, seconds)
+            goal = elastic.step(point.values, tangent, region.radius, price)
             if goal is None:
                 break
             predicted = point.merit(price) - goal.merit(price)
@@ -432,9 +436,9 @@ class MultistartState:
         TrialPoint or None
             None if none is found.
         """
-        if self.stopped or self.run.seconds_left <= 0 or self._hopeless(point.merit(price)):
+        if self.over or self._hopeless(point.merit(price)):
             return None
-        better = self.moves.better(point, price, self.run.seconds_left)
+        better = self.moves.better(point, price)
         if better is not None:
             self._submit(better)
         return better
@@ -456,10 +460,10 @@ class MultistartState:
             Whether the combination is a better point.
         """
         values = self.incumbent.values
-        if values is None or not self.crossover.useful or self.run.seconds_left <= 0:
+        if values is None or not self.crossover.useful or self.over:
             return False
         before = self.incumbent.objective
-        found = self.crossover.best(values, self.run.seconds_left)
+        found = self.crossover.best(values)
         if found is not None:
             self.complete(found, self.penalty)
         return self._improved_on(before)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from pyscipopt import Model
 
-from ddmip_lib import NeuralMIP, PriceCoordination
+from ddmip_lib import NeuralMIP, PriceCoordination, SequentialMIP
 from ddmip_lib.certificates import certify, separable
 from ddmip_lib.certificates.separable import LagrangianDual, lagrangian_dual
 from ddmip_lib.clock import now
@@ -20,6 +20,7 @@ from ddmip_lib.model.incumbent import Incumbent
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.model.structure import find_structure
 from ddmip_lib.predictors import mlp
+from ddmip_lib.problems import hand_sized
 from ddmip_lib.proofs import prove
 from tests.builders.clocks import LONG
 from tests.unit.pricing.test_general import Family
@@ -116,3 +117,13 @@ def test_what_is_proved_when_it_is_interrupted_is_returned(monkeypatch: pytest.M
     assert proved.bound is not None
     assert proved.bound >= Family(0).brute() - 1e-6
     assert len(calls) == 4
+
+
+@pytest.mark.parametrize("time_limit", [0.0, LONG])
+def test_a_solution_that_was_proved_infeasible_stays_so(time_limit: float) -> None:
+    problem = hand_sized()
+    problem.model.addCons(problem.predictors[0].outputs[0, 0] >= 10)
+    infeasible = SequentialMIP().solve(problem, LONG)
+    proved = certify(problem, infeasible, time_limit=time_limit)
+    assert (infeasible.status, proved.status) == ("infeasible", "infeasible")
+    assert proved.bound is None or proved.bound == np.inf

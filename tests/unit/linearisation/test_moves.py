@@ -45,7 +45,7 @@ def climb(problem: NeuralMIP, start: np.ndarray) -> tuple[ElasticModel, TrialPoi
     point = elastic.complete(elastic.instance.assignment([start], rest=0.0), price, 60.0)
     assert point is not None
     moves = UnitMoves(elastic, np.random.default_rng(0))
-    while (better := moves.better(point, price, 60.0)) is not None:
+    while (better := moves.better(point, price)) is not None:
         assert better.merit(price) < point.merit(price)
         assert problem.verify(better.values).feasible
         point = better
@@ -101,4 +101,4 @@ def test_without_whole_inputs_there_is_no_move() -> None:
     elastic = ElasticModel(problem.instance())
     point = elastic.complete(np.zeros(3), 1.0, 60.0)
     assert point is not None
-    assert UnitMoves(elastic, np.random.default_rng(0)).better(point, 1.0, 60.0) is None
+    assert UnitMoves(elastic, np.random.default_rng(0)).better(point, 1.0) is None

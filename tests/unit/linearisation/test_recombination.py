@@ -10,7 +10,6 @@ from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import ElasticModel
 from ddmip_lib.linearisation.recombination import Crossover
 from ddmip_lib.predictors import mlp
-from tests.builders.clocks import LONG
 
 ROWS = 3
 COLUMNS = 2
@@ -51,7 +50,7 @@ def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
         for w, x in zip(ways, mixtures, strict=True)
         if x.sum() <= BUDGET + 1e-9
     )
-    found = options.best(values[0], seconds=LONG)
+    found = options.best(values[0])
     assert found is not None
     completed = instance.with_outputs(found)
     assert problem.verify(completed).feasible
