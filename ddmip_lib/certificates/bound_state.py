@@ -15,9 +15,9 @@ from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
 from ..model.solution import Solution
-from ..pricing.pricing_problem import MIN_LOGIT, ascend, reduce_to_boundary
+from ..pricing.pricing_problem import MIN_LOGIT
 from .certificate import Certificate, with_bound
-from .losses import Losses, losses_at
+from .losses import Losses, losses_at, search_points
 from .unit_search import LossBounds
 
 CLOSED_BLOCK_GAP = 1e-4
@@ -182,12 +182,8 @@ class BoundState:
         for number, losses in self.losses.items():
             rows = self._rows_of(number)
             graph = self.graphs[number]
-            task = losses.task()
             for start in range(starts):
-                u = _starting_points(losses, draw, perturbed=start > 0)
-                u, _ = ascend(graph, task, u)
-                if self._gives_class(number):
-                    u = reduce_to_boundary(graph, task, u)
+                u = search_points(graph, losses, _starting_points(losses, draw, start > 0))
                 found = losses.at(u, graph(u)[:, 0], MIN_LOGIT).numpy()
                 self.loss_known[rows] = np.minimum(self.loss_known[rows], found)
         self.update()

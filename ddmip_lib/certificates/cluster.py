@@ -47,16 +47,16 @@ class AssignedSearch(NamedTuple):
         Rows of the table of `Blocks`.
     loss_bound
         For each row, the loss proven in this part; infinite where the part does not have the row.
-    time_slice
-        The task (a Dask future).
     copy
         Number of the copy of the networks that it uses.
+    time_slice
+        The task (a Dask future), None before the first one.
     """
 
     rows: np.ndarray
     loss_bound: np.ndarray
-    time_slice: Any
     copy: int
+    time_slice: Any = None
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class ClusterSearch:
             rows = rows[self.state.blocks.predictor[rows] == number]
             for copy in copies[: len(rows)]:
                 mine = rows[copy :: len(copies)]
-                self._begin(mine, self.state.loss_bound[mine], copy)
+                self._begin(AssignedSearch(mine, self.state.loss_bound[mine], copy))
         for summary in self.completed:
             self._continue(summary)
             if self.state.gap_closed:
@@ -160,27 +160,25 @@ class ClusterSearch:
         for k in range(count):
             self.networks.append({number: pieces[k].there for number, pieces in sent.items()})
 
-    def _begin(self, rows: np.ndarray, loss_bound: np.ndarray, copy: int) -> None:
-        """Start a search of some rows from scratch."""
-        (arguments,), _ = self.state.searches(rows)
-        self._submit(rows, loss_bound, copy, arguments[1:])
+    def _begin(self, search: AssignedSearch) -> None:
+        """Start a search from scratch."""
+        (arguments,), _ = self.state.searches(search.rows)
+        self._submit(search, arguments[1:])
 
     def _submit(
         self,
-        rows: np.ndarray,
-        loss_bound: np.ndarray,
-        copy: int,
+        search: AssignedSearch,
         start: Any,
         previous: str = "",
         part: tuple[int, int] = (0, 1),
     ) -> None:
-        graph = self.networks[copy][self.state.blocks.predictor[rows[0]]]
-        known = self.state.loss_known[rows]
+        graph = self.networks[search.copy][self.state.blocks.predictor[search.rows[0]]]
+        known = self.state.loss_known[search.rows]
         limits = SliceLimits(*part, BATCHES_PER_SLICE, self.until)
         time_slice = self.executor.submit(_run_slice, graph, start, previous, known, limits)
         # the summary is sent before the worker's next slice
         summary = self.executor.submit(itemgetter(0), time_slice, priority=1)
-        self.assigned[summary] = AssignedSearch(rows, loss_bound, time_slice, copy)
+        self.assigned[summary] = search._replace(time_slice=time_slice)
         self.completed.add(summary)
 
     def _continue(self, summary: Any) -> None:
@@ -192,7 +190,8 @@ class ClusterSearch:
         if not name:  # it would have continued another slice than the one that it found
             kept = np.isfinite(assigned.loss_bound)
             if kept.any():
-                self._begin(assigned.rows[kept], assigned.loss_bound[kept], assigned.copy)
+                rows, loss_bound, copy, _ = assigned
+                self._begin(AssignedSearch(rows[kept], loss_bound[kept], copy))
             return
         rows = assigned.rows[position]
         known = self.state.loss_known
@@ -214,14 +213,8 @@ class ClusterSearch:
         copies = self._free_copies(search.copy) or [search.copy]
         copies = copies[: max(1, unfathomed // MIN_NODES_PER_PART)]
         for part, copy in enumerate(copies):
-            self._submit(
-                search.rows,
-                search.loss_bound,
-                copy,
-                search.time_slice,
-                name,
-                (part, len(copies)),
-            )
+            continued = search._replace(copy=copy)
+            self._submit(continued, search.time_slice, name, (part, len(copies)))
 
     def _record(self, rows: np.ndarray) -> None:
         """Record what all parts together have proven of some rows, of which they may have none."""

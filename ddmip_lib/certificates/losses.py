@@ -12,7 +12,7 @@ the same with $h = 0$ and $g = \infty$.
 """
 
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from ..bounds import Ball, Box, Graph, crown, intervals
 from ..bounds.result import Batch
 from ..model.blocks import Blocks
 from ..numerics import gamma
-from ..pricing.pricing_problem import MIN_LOGIT, PricingProblem
+from ..pricing.pricing_problem import MIN_LOGIT, PricingProblem, ascend, reduce_to_boundary
 
 MAX_MULTIPLIER = 1e12  # value per unit of output, where the linear bound cannot reach the output
 MIN_DECREASE = 1e-300  # output units: guards a division by zero
@@ -108,6 +108,32 @@ class Losses(Batch):
         outside_class = torch.where(output > margin, 0.0, torch.inf)
         missed = torch.where(self.gain.isinf(), outside_class, self.gain * shortfall)
         return self.cost(u) + missed.nan_to_num(posinf=torch.inf)
+
+
+def search_points(graph: Graph, losses: Losses, start: Tensor, **settings: Any) -> Tensor:
+    """Search points with small losses by the steps of pricing.
+
+    Parameters
+    ----------
+    graph : Graph
+        The network.
+    losses : Losses
+        The losses, all of classes or all of other outputs.
+    start : Tensor
+        Points to start from, (k, p).
+    **settings
+        As for `ascend`.
+
+    Returns
+    -------
+    Tensor
+        The points, (k, p).
+    """
+    task = losses.task()
+    points, _ = ascend(graph, task, start, **settings)
+    if not bool(losses.gain.isinf().all()):
+        return points
+    return reduce_to_boundary(graph, task, points)
 
 
 class Least(NamedTuple):

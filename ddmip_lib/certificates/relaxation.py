@@ -18,8 +18,8 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.scaling import Units
 from ..numerics import gamma
+from ..programs.branching import solve_relaxation
 from ..programs.lp import LPSolver
-from ..programs.presolve import propagate_bounds, strengthen_coefficients
 from ..programs.program import Program
 from ..proofs.encoding import NetworkEncoder, relaxed_program
 
@@ -122,6 +122,13 @@ class InputBox(NamedTuple):
         size = np.abs(function.weights) @ self.size + abs(function.constant)
         return gamma(2 * len(function.weights) + 16) * size
 
+    def range(self, function: LinearFunction) -> tuple[float, float]:
+        """Return the smallest and the largest value of a linear function of these inputs."""
+        ends = np.sort([function.weights * self.lower, function.weights * self.upper], axis=0)
+        low, high = ends.sum(axis=1) + function.constant
+        rounding = self.rounding(function)
+        return low - rounding, high + rounding
+
 
 class LinearRelaxation:
     """The user's constraints with linear bounds in place of the networks, on any box within the
@@ -188,20 +195,15 @@ class LinearRelaxation:
             Time limit of the linear program.
         """
         program = self.program(bounds, lower, upper)
-        if program is None:
+        relaxed = None
+        if program is not None:
+            relaxed = solve_relaxation(program, self.solver, RELAXATION_ROUNDS, seconds)
+        if relaxed is None:
             return RelaxationResult(np.inf, None)
-        propagated = propagate_bounds(program, rounds=RELAXATION_ROUNDS)
-        if propagated is None:
-            return RelaxationResult(np.inf, None)
-        tight = strengthen_coefficients(propagated)
-        proposal = self.solver.solve(tight, seconds)
-        if proposal.empty:
-            proved = tight.proves_empty(proposal.multipliers)
-            return RelaxationResult(np.inf if proved else -np.inf, None)
-        bound = tight.lower_bound(proposal.multipliers)
-        if proposal.point is None:
-            return RelaxationResult(bound, None)
-        return RelaxationResult(bound, proposal.point[: self.instance.milp.n_variables])
+        point = relaxed.proposal.point
+        if point is None:
+            return RelaxationResult(relaxed.bound, None)
+        return RelaxationResult(relaxed.bound, point[: self.instance.milp.n_variables])
 
     def _add(
         self, encoder: NetworkEncoder, place: Place, linear: LinearBounds, inputs: InputBox
@@ -229,21 +231,20 @@ def _add_bound(
     range of a'x + b on the box.
     """
     free = inputs.free
-    signed = sign * function.weights
-    rounding = inputs.rounding(function)
     constant = function.constant + function.weights[~free] @ inputs.constant[~free]
-    left = sign * constant - rounding
+    left = sign * constant - inputs.rounding(function)
     output_weight = sign
     if gives_class:
-        big_m = np.maximum(signed * inputs.lower, signed * inputs.upper).sum()
-        big_m = sign * function.constant + big_m + rounding
-        if big_m <= 0:
+        low, high = inputs.range(function)
+        output_weight = high if sign > 0 else low
+        if sign * output_weight <= 0:
             return
-        output_weight = sign * big_m
-        if sign < 0:
-            left -= big_m
+        left += min(output_weight, 0.0)
     encoder.add_constraint(
-        [*inputs.variables[free], output], [*(-signed[free]), output_weight], left, np.inf
+        [*inputs.variables[free], output],
+        [*(-sign * function.weights[free]), output_weight],
+        left,
+        np.inf,
     )
 
 
@@ -386,12 +387,7 @@ def _class_bound(function: LinearFunction, inputs: InputBox, above: bool) -> Lin
     and 0, whichever encloses the smaller area.
     """
     a, b = function
-    at_lower = a * inputs.lower
-    at_upper = a * inputs.upper
-    size = np.maximum(np.abs(at_lower), np.abs(at_upper)).sum()
-    rounding = gamma(2 * len(a) + 16) * float(abs(b) + size)
-    low = float(b + np.minimum(at_lower, at_upper).sum()) - rounding
-    high = float(b + np.maximum(at_lower, at_upper).sum()) + rounding
+    low, high = inputs.range(function)
     if high <= 0 or low > 0:
         return LinearFunction(0 * a, float(low > 0))
     if above and -low > high:

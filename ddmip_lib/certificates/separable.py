@@ -36,8 +36,9 @@ from .certificate import Certificate
 NODES_PER_STAGE = (1, 20, 400, np.inf)  # nodes of a component, so that none waits for a harder one
 
 
-class LagrangianRelaxation:
-    """The exact model of a problem, and its components without the coupling constraints.
+class LagrangianDual:
+    """The exact model of a problem at one vector of multipliers of its coupling constraints, and
+    what is proved of its components so far.
 
     Parameters
     ----------
@@ -45,6 +46,10 @@ class LagrangianRelaxation:
         Best verified point of the problem.
     structure
         Blocks and coupling constraints.
+    prices : array_like or None
+        Multipliers; those of infinite sides count as 0. By default those of the linear relaxation.
+    deadline
+        Time limit of the linear relaxation, in seconds of `ddmip_lib.clock.now`.
 
     Attributes
     ----------
@@ -56,50 +61,6 @@ class LagrangianRelaxation:
         Coefficients of both.
     component, constraint_component
         Component of each variable, and of each constraint of `inside`.
-    """
-
-    def __init__(self, incumbent: Incumbent, structure: Structure) -> None:
-        self.incumbent = incumbent
-        self.structure = structure
-        self.began = now()
-        self.program = exact_program(incumbent.instance, incumbent.units)
-        matrix = self.program.rows.matrix(len(self.program.cost))
-        is_coupling = np.zeros(matrix.shape[0], dtype=bool)
-        is_coupling[: len(structure.coupling)] = structure.coupling
-        self.coupling = np.flatnonzero(is_coupling)
-        self.inside = np.flatnonzero(~is_coupling)
-        self.coupling_matrix = matrix[self.coupling]
-        self.inside_matrix = inside = matrix[self.inside]
-        if inside.nnz:
-            adjacency = sp.block_array([[None, inside], [inside.T, None]])
-            label = connected_components(adjacency, directed=False)[1]
-        else:
-            label = np.arange(sum(inside.shape))
-        self.constraint_component, self.component = np.split(label, [inside.shape[0]])
-
-    def proposed_multipliers(self, seconds: float) -> np.ndarray:
-        """Return multipliers of the coupling constraints from the linear relaxation.
-
-        Parameters
-        ----------
-        seconds
-            Time limit.
-        """
-        return LPSolver().solve(self.program, seconds).multipliers[self.coupling]
-
-
-class LagrangianDual:
-    """The components at one vector of multipliers, and what is proved of them so far.
-
-    Parameters
-    ----------
-    relaxation
-        The exact model.
-    multipliers
-        One for each coupling constraint; those of infinite sides count as 0.
-
-    Attributes
-    ----------
     cost
         Reduced cost of every variable.
     components
@@ -112,28 +73,52 @@ class LagrangianDual:
         Seconds and bound, as a minimisation, at every improvement.
     """
 
-    def __init__(self, relaxation: LagrangianRelaxation, multipliers: np.ndarray) -> None:
-        program = relaxation.program
-        low = program.row_lower[relaxation.coupling]
-        high = program.row_upper[relaxation.coupling]
-        unusable = (multipliers > 0) & np.isinf(low) | (multipliers < 0) & np.isinf(high)
-        mu = np.where(unusable, 0.0, multipliers)
-        self.relaxation = relaxation
-        self.multipliers = mu
+    def __init__(
+        self, incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
+    ) -> None:
+        self.incumbent = incumbent
+        self.structure = structure
+        self.began = now()
+        self.program = exact_program(incumbent.instance, incumbent.units)
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
-        self.cost = program.cost - relaxation.coupling_matrix.T @ mu
+        self._find_components()
+        if prices is None:
+            proposal = LPSolver().solve(self.program, deadline - now())
+            prices = proposal.multipliers[self.coupling]
+        low = self.program.row_lower[self.coupling]
+        high = self.program.row_upper[self.coupling]
+        mu = _checked(prices, len(self.coupling))
+        mu = np.where((mu > 0) & np.isinf(low) | (mu < 0) & np.isinf(high), 0.0, mu)
+        self.multipliers = mu
+        self.cost = self.program.cost - self.coupling_matrix.T @ mu
         side = np.where(mu > 0, low, high)
         side = np.where(mu == 0, 0.0, side)
-        self.terms = np.concatenate([mu * side, -self._rounding(), [program.constant]])
-        self.components = np.unique(relaxation.component[self.cost != 0])
+        self.terms = np.concatenate([mu * side, -self._rounding(), [self.program.constant]])
+        self.components = np.unique(self.component[self.cost != 0])
         self.proved = np.full(len(self.components), -np.inf)
         self.complete = np.zeros(len(self.components), dtype=bool)
 
+    def _find_components(self) -> None:
+        """Find the components of the exact model without the coupling constraints."""
+        matrix = self.program.rows.matrix(len(self.program.cost))
+        is_coupling = np.zeros(matrix.shape[0], dtype=bool)
+        is_coupling[: len(self.structure.coupling)] = self.structure.coupling
+        self.coupling = np.flatnonzero(is_coupling)
+        self.inside = np.flatnonzero(~is_coupling)
+        self.coupling_matrix = matrix[self.coupling]
+        self.inside_matrix = inside = matrix[self.inside]
+        if inside.nnz:
+            adjacency = sp.block_array([[None, inside], [inside.T, None]])
+            label = connected_components(adjacency, directed=False)[1]
+        else:
+            label = np.arange(sum(inside.shape))
+        self.constraint_component, self.component = np.split(label, [inside.shape[0]])
+
     def _rounding(self) -> np.ndarray:
         """Rounding error of the reduced cost, times the range of each variable."""
-        program = self.relaxation.program
-        matrix = self.relaxation.coupling_matrix
+        program = self.program
+        matrix = self.coupling_matrix
         size = np.abs(program.cost) + abs(matrix).T @ np.abs(self.multipliers)
         size[np.diff(matrix.tocsc().indptr) == 0] = 0.0  # the cost was not changed there
         largest = np.maximum(np.abs(program.lower), np.abs(program.upper))
@@ -158,15 +143,14 @@ class LagrangianDual:
         number
             Position in `components`.
         """
-        relaxation = self.relaxation
-        program = relaxation.program
+        program = self.program
         component = self.components[number]
-        columns = np.flatnonzero(relaxation.component == component)
-        rows = np.flatnonzero(relaxation.constraint_component == component)
-        constraints = relaxation.inside[rows]
+        columns = np.flatnonzero(self.component == component)
+        rows = np.flatnonzero(self.constraint_component == component)
+        constraints = self.inside[rows]
         return columns, Program(
             self.cost[columns],
-            Rows.of(relaxation.inside_matrix[rows][:, columns]),
+            Rows.of(self.inside_matrix[rows][:, columns]),
             program.row_lower[constraints],
             program.row_upper[constraints],
             program.lower[columns],
@@ -183,7 +167,7 @@ class LagrangianDual:
         columns
             Variables of the component.
         """
-        incumbent = self.relaxation.incumbent
+        incumbent = self.incumbent
         values = incumbent.values
         if values is None:
             return np.inf
@@ -200,14 +184,14 @@ class LagrangianDual:
         deadline
             End of the proof, in seconds of `ddmip_lib.clock.now`.
         """
-        sign = self.relaxation.incumbent.instance.milp.sign
+        sign = self.incumbent.instance.milp.sign
         best = -np.inf
         with suppress(TimeOver):
             for max_nodes in NODES_PER_STAGE:
                 self.prove(deadline, max_nodes)
                 if best < self.bound < np.inf:
                     best = self.bound
-                    self.history.append((now() - self.relaxation.began, best))
+                    self.history.append((now() - self.began, best))
                     report_progress(bound=sign * best)
 
     def prove(self, deadline: float, max_nodes: float) -> None:
@@ -222,7 +206,7 @@ class LagrangianDual:
         """
         for number in map(int, np.flatnonzero(~self.complete)):
             left = deadline - now()
-            if left <= 0 or self.bound >= cutoff(self.relaxation.incumbent):
+            if left <= 0 or self.bound >= cutoff(self.incumbent):
                 return
             until = now() + left / max(1, int((~self.complete).sum()))
             columns, program = self.subproblem(number)
@@ -238,30 +222,29 @@ class LagrangianDual:
 
     def certificate(self) -> Certificate:
         """Return what is proved, block by block."""
-        relaxation = self.relaxation
-        structure = relaxation.structure
-        sign = relaxation.incumbent.instance.milp.sign
-        values = relaxation.incumbent.values
+        structure = self.structure
+        sign = self.incumbent.instance.milp.sign
+        values = self.incumbent.values
         profit_bound = np.zeros(structure.n)
         profit_known = np.full(structure.n, -np.inf)
         closed = np.ones(structure.n, dtype=bool)
         for block in range(structure.n):
             columns = np.flatnonzero(structure.block == block)
-            mine = np.isin(self.components, relaxation.component[columns])
+            mine = np.isin(self.components, self.component[columns])
             profit_bound[block] = -sum(self.proved[mine])
             closed[block] = self.complete[mine].all()
             if values is not None:
                 profit_known[block] = -float(self.cost[columns] @ values[columns])
         return Certificate(
             bound=sign * self.bound,
-            objective=relaxation.incumbent.objective,
+            objective=self.incumbent.objective,
             prices=self.multipliers,
             profit_bound=profit_bound,
             profit_known=profit_known,
             closed=closed,
             method=tuple(np.where(closed, "exact model", "open").tolist()),
             nodes=self.nodes,
-            seconds=now() - relaxation.began,
+            seconds=now() - self.began,
             history=tuple((seconds, sign * bound) for seconds, bound in self.history),
         )
 
@@ -295,10 +278,7 @@ def lagrangian_dual(
     """
     if incumbent.instance.nonlinear_units > MAX_EXACT_UNITS:
         return None
-    relaxation = LagrangianRelaxation(incumbent, structure)
-    if prices is None:
-        prices = relaxation.proposed_multipliers(deadline - now())
-    return LagrangianDual(relaxation, _checked(prices, len(relaxation.coupling)))
+    return LagrangianDual(incumbent, structure, prices, deadline)
 
 
 def _checked(multipliers: Any, count: int) -> np.ndarray:

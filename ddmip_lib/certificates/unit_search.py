@@ -11,10 +11,10 @@ from torch import Tensor
 from ..bounds.graph import Graph
 from ..bounds.result import concatenate
 from ..clock import now
-from ..pricing.pricing_problem import MIN_LOGIT, ascend, reduce_to_boundary
+from ..pricing.pricing_problem import MIN_LOGIT
 from .bounding import STEPS_PER_NODE, Evaluated, evaluate, ranges_in_balls
 from .leaf import solve_leaves
-from .losses import Losses
+from .losses import Losses, search_points
 from .nodes import Nodes, halved, roots, switched, switches
 
 # Fractions of the target: the radius of the first ball, and by how much balls grow.
@@ -315,9 +315,7 @@ class ReLUBranchAndBound:
         losses = self.losses[row[promising]].to("cpu")
         graph = self.graph.to("cpu")
         start = found.point[promising].cpu()
-        points, _ = ascend(graph, losses.task(), start, POINT_SEARCH_STEPS, radius=0.05)
-        if bool(losses.gain.isinf().all()):
-            points = reduce_to_boundary(graph, losses.task(), points)
+        points = search_points(graph, losses, start, steps=POINT_SEARCH_STEPS, radius=0.05)
         self._submit(row[promising], points)
 
     def _submit(self, row: Tensor, points: Tensor) -> None:

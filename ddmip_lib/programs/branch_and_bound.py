@@ -11,7 +11,13 @@ import numpy as np
 
 from ..clock import TimeOver, check_time, interrupt, now
 from .bound_tightening import optimality_based_tightening
-from .branching import INTEGRALITY_TOLERANCE, BestFirst, fractionality, integer_branches
+from .branching import (
+    INTEGRALITY_TOLERANCE,
+    BestFirst,
+    fractionality,
+    integer_branches,
+    solve_relaxation,
+)
 from .lp import LPSolver
 from .presolve import cover_cuts, probe_binaries, propagate_bounds, strengthen_coefficients
 from .program import Program
@@ -258,15 +264,13 @@ class SearchTree:
         """Return the node of a box, whose parent has this bound and basis; None if it is empty."""
         check_time()
         self.nodes += 1
-        node = propagate_bounds(self.program.within(lower, upper), rounds=NODE_PROPAGATION_ROUNDS)
-        if node is None:
+        box = self.program.within(lower, upper)
+        left = self.deadline - now()
+        relaxed = solve_relaxation(box, self.solver, NODE_PROPAGATION_ROUNDS, left, basis)
+        if relaxed is None:
             return None
-        tight = strengthen_coefficients(node)
-        proposal = self.solver.solve(tight, self.deadline - now(), basis)
-        if not proposal.empty:
-            bound = max(bound, tight.lower_bound(proposal.multipliers))
-        elif tight.proves_empty(proposal.multipliers):
-            return None
+        tight, relaxed_bound, proposal = relaxed
+        bound = max(bound, relaxed_bound)
         return OpenNode(tight.lower, tight.upper, bound, proposal.point, proposal.basis)
 
     def _children(self, node: OpenNode, fractional: np.ndarray) -> list[OpenNode] | None:

@@ -3,9 +3,14 @@
 import heapq
 import itertools
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import highspy
 import numpy as np
+
+from .lp import LPProposal, LPSolver
+from .presolve import propagate_bounds, strengthen_coefficients
+from .program import Program
 
 INTEGRALITY_TOLERANCE = 1e-6
 """Distance from an integer up to which a value counts as integral."""
@@ -81,6 +86,50 @@ class BestFirst(Generic[NodeT]):
         for child in children:
             heapq.heappush(self.heap, (child.bound, next(self.number), child))
         self.working = []
+
+
+class Relaxed(NamedTuple):
+    """A program after presolving for one node, the bound of its relaxation, and the proposal of the
+    LP solver.
+    """
+
+    program: Program
+    bound: float
+    proposal: LPProposal
+
+
+def solve_relaxation(
+    program: Program,
+    solver: LPSolver,
+    rounds: int,
+    seconds: float = np.inf,
+    basis: highspy.HighsBasis | None = None,
+) -> Relaxed | None:
+    """Return the bound of the linear relaxation of a program; None if it is proved to be empty.
+
+    Parameters
+    ----------
+    program
+        The program, in the box of a node.
+    solver
+        The solver, whose multipliers prove the bound.
+    rounds
+        Rounds of bound propagation.
+    seconds
+        Time limit of the linear program.
+    basis
+        Basis of a similar program.
+    """
+    propagated = propagate_bounds(program, rounds=rounds)
+    if propagated is None:
+        return None
+    tight = strengthen_coefficients(propagated)
+    proposal = solver.solve(tight, seconds, basis)
+    if not proposal.empty:
+        return Relaxed(tight, tight.lower_bound(proposal.multipliers), proposal)
+    if tight.proves_empty(proposal.multipliers):
+        return None
+    return Relaxed(tight, -np.inf, proposal)
 
 
 def fractionality(
