@@ -11,6 +11,7 @@ import torch
 from pyscipopt import Model, quicksum
 from torch import nn
 
+from ..bounds.layer import linear_layer
 from ..model.problem import NeuralMIP
 from ..problems.hand_sized import hand_sized_net
 
@@ -77,14 +78,10 @@ def distance_net(
     1.5
     """
     size = len(centre)
-    first = nn.Linear(size, 2 * size)
-    last = nn.Linear(2 * size, outputs)
     point = torch.tensor(centre)
-    with torch.no_grad():
-        first.weight.copy_(torch.cat([torch.eye(size), -torch.eye(size)]))
-        first.bias.copy_(torch.cat([-point, point]))
-        last.weight.copy_(torch.arange(1.0, outputs + 1)[:, None].expand(outputs, 2 * size))
-        last.bias.zero_()
+    first = linear_layer(torch.cat([torch.eye(size), -torch.eye(size)]), torch.cat([-point, point]))
+    factors = torch.arange(1.0, outputs + 1)[:, None].expand(outputs, 2 * size)
+    last = linear_layer(factors, torch.zeros(outputs))
     return nn.Sequential(first, activation(), last).eval()
 
 
@@ -98,9 +95,8 @@ def scaled(net: nn.Sequential, factor: float, shift: float = 0.0) -> nn.Sequenti
     factor, shift
         The factor and the number.
     """
-    with torch.no_grad():
-        net[-1].weight.mul_(factor)  # type: ignore[operator]
-        net[-1].bias.mul_(factor).add_(shift)  # type: ignore[operator]
+    net[-1].weight.mul_(factor)  # type: ignore[operator]
+    net[-1].bias.mul_(factor).add_(shift)  # type: ignore[operator]
     return net
 
 

@@ -90,8 +90,7 @@ class Instance:
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
         self.is_output[self.outputs] = True
         self._graphs: dict[int, Graph] = {}
-        self._evaluated_inputs: list[np.ndarray] = []
-        self._raws: list[np.ndarray] = []
+        self._evaluated: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
 
     def on_device(self, device: torch.device) -> Self:
         """Return the same instance with its networks on another device, in double precision."""
@@ -102,7 +101,7 @@ class Instance:
             net = place(predictor.net, device, torch.float64, like)
             other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]  # it is called alike
         other._graphs = {}
-        other._evaluated_inputs = []
+        other._evaluated = ([], [])
         return other
 
     def _locate(self, predictor: Predictor) -> InputMap:
@@ -265,9 +264,9 @@ class Instance:
         Those of the last inputs are kept: the outputs of a point are computed, then verified.
         """
         inputs = self.inputs(values)
-        known = self._evaluated_inputs
+        known, raws = self._evaluated
         if not known or not all(map(np.array_equal, inputs, known)):
             networks = zip(self.predictors, inputs, strict=True)
-            self._evaluated_inputs = inputs
-            self._raws = [predictor.raw(x) for predictor, x in networks]
-        return self._raws
+            raws = [predictor.raw(x) for predictor, x in networks]
+            self._evaluated = (inputs, raws)
+        return raws

@@ -4,6 +4,7 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ..bounds.layer import linear_layer
 from ..model.problem import NeuralMIP
 
 # Objective coefficients of the two inputs.
@@ -30,14 +31,9 @@ def hand_sized_net() -> nn.Sequential:
     >>> hand_sized_net()(torch.tensor([[1.0, 1.0]], dtype=torch.float64)).item()
     -3.0
     """
-    hidden = nn.Linear(2, 3)
-    last = nn.Linear(3, 1)
-    with torch.no_grad():
-        hidden.weight.copy_(torch.tensor(HIDDEN_WEIGHTS))
-        hidden.bias.copy_(torch.tensor(HIDDEN_BIASES))
-        last.weight.copy_(torch.tensor([OUTPUT_WEIGHTS]))
-        last.bias.zero_()
-    return nn.Sequential(hidden, nn.ReLU(), last).double().requires_grad_(False).eval()
+    hidden = linear_layer(torch.tensor(HIDDEN_WEIGHTS), torch.tensor(HIDDEN_BIASES))
+    last = linear_layer(torch.tensor([OUTPUT_WEIGHTS]), torch.zeros(1))
+    return nn.Sequential(hidden, nn.ReLU(), last).double().eval()
 
 
 def hand_sized() -> NeuralMIP:
