@@ -81,7 +81,8 @@ def _worse_by(call: SolverCall, objective: float | None) -> float:
     """
     assert objective is not None
     example = call.example
-    return example.sign * (objective - call.solution.objective) / example.size  # type: ignore[operator]
+    difference = objective - call.solution.objective  # type: ignore[operator]
+    return example.sign * difference / example.size
 
 
 def _never_worse(values: np.ndarray) -> bool:

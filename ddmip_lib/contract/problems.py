@@ -150,7 +150,8 @@ class ExampleSpec:
         problem = NeuralMIP(model, self.name)
         variables += self._add_networks(problem, variables)
         self._add_constraints(model, variables)
-        model.setObjective(_linear(self.objective, variables) + self.offset, self.sense)  # type: ignore[arg-type]
+        objective = _linear(self.objective, variables) + self.offset
+        model.setObjective(objective, self.sense)  # type: ignore[arg-type]
         if self.start is not None:
             names = [f"x{j}" for j in range(len(self.kinds))]
             problem.set_start(dict(zip(names, self.start, strict=True)))
@@ -268,6 +269,7 @@ def examples() -> list[Example]:
         *_input_examples(),
         *_model_examples(),
         *_structure_examples(),
+        *_network_examples(),
         *_value_examples(),
         *_numerical_examples(),
     ]
@@ -331,7 +333,7 @@ def _model_examples() -> list[Example]:
 
 
 def _structure_examples() -> list[Example]:
-    """Several networks, shared inputs, one sample, several outputs."""
+    """Several networks, shared inputs, one sample."""
     return [
         ExampleSpec(
             "two networks",
@@ -357,6 +359,12 @@ def _structure_examples() -> list[Example]:
             [1.5, 2.0, 1.0],
             needs="one block",
         ).build(),
+    ]
+
+
+def _network_examples() -> list[Example]:
+    """Several outputs, and activations other than ReLU."""
+    return [
         _integer(
             "two outputs",
             networks=[(distance_net(1.5, outputs=2), SINGLES)],

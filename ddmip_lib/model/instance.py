@@ -99,7 +99,7 @@ class Instance:
         for predictor in self.predictors:
             like = torch.zeros(predictor.inputs.shape).double()
             net = place(predictor.net, device, torch.float64, like)
-            other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]  # it is called alike
+            other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]
         other._graphs = {}
         other._evaluated = ([], [])
         return other

@@ -315,7 +315,8 @@ class Solution(Bounded):
         return _frame({"variable": list(values), "value": list(values.values())})
 
     def _by_name(self) -> dict[str, float]:
-        return dict(zip(self._variables().keys, self.values.tolist(), strict=True))  # type: ignore[union-attr]
+        names = self._variables().keys
+        return dict(zip(names, self.values.tolist(), strict=True))  # type: ignore[union-attr]
 
     def _variables(self) -> Variables:
         if self.values is None or self.variables is None:
