@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from pyscipopt import Model, quicksum
 
+from ..programs import Program, Rows
+from ..programs.mip import solve_continuous
 from ..programs.scip import ROW_HANDLERS, copy_model, relative_violation, solve_fixed
 from .instance import Instance
 from .onoff import OnOff, OnOffRow
@@ -100,26 +102,26 @@ class Completer:
 
     def _by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
         """The best completion by HiGHS; the remaining variables are continuous."""
-        from scipy.optimize import Bounds, LinearConstraint, milp  # takes a quarter of a second
-
-        program = self.instance.milp
-        activity = program.rows[:, fixed] @ values[fixed]
-        free = program.rows[:, ~fixed]
-        lower = program.row_lower - activity
-        upper = program.row_upper - activity
-        decided = np.diff(free.indptr) == 0
+        milp = self.instance.milp
+        free = ~fixed
+        activity = milp.rows[:, fixed] @ values[fixed]
+        rows = milp.rows[:, free]
+        decided = np.diff(rows.indptr) == 0
         if self._violates(activity, decided):
             return None
-        bounds = Bounds(program.lower[~fixed], program.upper[~fixed])
-        answer = milp(
-            program.sign * program.cost[~fixed],
-            constraints=LinearConstraint(free[~decided], lower[~decided], upper[~decided]),
-            bounds=bounds,
-            options={"time_limit": max(seconds, MIN_LP_SECONDS)},
+        program = Program(
+            milp.sign * milp.cost[free],
+            Rows.of(rows[~decided]),
+            (milp.row_lower - activity)[~decided],
+            (milp.row_upper - activity)[~decided],
+            milp.lower[free],
+            milp.upper[free],
+            milp.integer[free],
         )
-        if answer.x is None:
+        point = solve_continuous(program, max(seconds, MIN_LP_SECONDS))
+        if point is None:
             return None
-        values[~fixed] = np.clip(answer.x, bounds.lb, bounds.ub)
+        values[free] = np.clip(point, program.lower, program.upper)
         return values
 
     def _violates(self, activity: np.ndarray, rows: np.ndarray) -> bool:

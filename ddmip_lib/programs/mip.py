@@ -104,6 +104,27 @@ def solve_program(
     return _mip_result(highs, program)
 
 
+def solve_continuous(program: Program, seconds: float) -> np.ndarray | None:
+    """Solve a program without integers by HiGHS, in its own units and to HiGHS's own tolerances.
+
+    Parameters
+    ----------
+    program
+        The program.
+    seconds
+        Time limit.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The best point, None where there is none.
+    """
+    highs = silent_highs({"time_limit": seconds})
+    pass_program(highs, program)
+    run_highs(highs, len(program.rows.weight), integers=False)
+    return _mip_result(highs, program).point
+
+
 def _mip_result(highs: highspy.Highs, program: Program) -> MIPResult:
     solution = highs.getSolution()
     info = highs.getInfo()
