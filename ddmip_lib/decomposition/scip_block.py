@@ -116,7 +116,6 @@ class MILPBlock:
         self.model.setParam("limits/gap", X_STEP_RELATIVE_GAP)
         self.model.setParam("limits/nodes", X_STEP_MAX_NODES)
         self.model.setParam("separating/maxroundsroot", X_STEP_CUT_ROUNDS)
-        self._solved_before = False
 
     def _own_constraints(self) -> dict[int, Constraint]:
         """The linear constraints by their rows of `milp`, after those of other parts were
@@ -191,9 +190,7 @@ class MILPBlock:
         remaining = deadline - now()
         if remaining <= 0:
             return BlockResult(None, "time_limit")
-        if self._solved_before:
-            self.model.freeTransform()
-        self._solved_before = True
+        self.model.freeTransform()
         free = self._unconstrained_minimisers(lam, copies, rho)
         self._set_objective(lam, copies, rho, free)
         began = now()

@@ -146,12 +146,9 @@ def excess(values: np.ndarray, lower: np.ndarray | float, upper: np.ndarray | fl
 
 def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """Return the violation of lower <= values <= upper, relative to max(1, |side|)."""
-    violation = np.zeros(values.shape)
-    for side, excess in ((lower, lower - values), (upper, values - upper)):
-        finite = np.isfinite(side)
-        scaled = excess[finite] / np.maximum(1.0, np.abs(side[finite]))
-        violation[finite] = np.maximum(violation[finite], scaled)
-    return violation
+    below = excess(values, lower, np.inf) / np.maximum(1.0, np.abs(lower))
+    above = excess(values, -np.inf, upper) / np.maximum(1.0, np.abs(upper))
+    return np.maximum(below, above)
 
 
 def require_unsolved(model: Model) -> None:
