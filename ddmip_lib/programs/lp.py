@@ -9,6 +9,7 @@ import numpy as np
 from ..numerics import finite_size, power_of_two
 from .highs import pass_program, run_highs, silent_highs
 from .program import Program
+from .scales import Scales
 
 LP_OPTIONS = {
     "primal_feasibility_tolerance": 1e-9,
@@ -37,25 +38,6 @@ class LPProposal(NamedTuple):
     point: np.ndarray | None
     empty: bool
     basis: highspy.HighsBasis | None = None
-
-
-class LPScales(NamedTuple):
-    """Powers of two that bring variables, constraints and cost of a program to a size of about 1.
-
-    Attributes
-    ----------
-    column, row
-        Unit of every variable, and divisor of every constraint.
-    cost
-        Divisor of the cost.
-    weight
-        Entries of the constraint matrix on scaled variables, not yet divided by `row`.
-    """
-
-    column: np.ndarray
-    row: np.ndarray
-    cost: float
-    weight: np.ndarray
 
 
 class LPSolver:
@@ -102,13 +84,16 @@ class LPSolver:
             Multipliers and point, unverified.
         """
         highs = self._take_solver()
-        scales = _scales(program) if self.scaled else _no_scales(program)
-        pass_program(highs, _scaled(program, scales))
+        scales = Scales(np.ones(len(program.cost)), np.ones(len(program.row_lower)), 1.0)
+        if self.scaled:
+            scales = Scales.of(program, power_of_two(finite_size(program.lower, program.upper)))
+        relaxed = replace(program, integer=np.zeros_like(program.integer))
+        pass_program(highs, scales.scaled(relaxed))
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
         if basis is not None:
             highs.setBasis(basis)
         highs.setOptionValue("time_limit", highs.getRunTime() + max(0.0, min(seconds, 1e9)))
-        entries = len(scales.weight)
+        entries = len(program.rows.weight)
         run_highs(highs, entries, integers=False)
         if basis is None and _claims_empty(highs):  # presolving gives no ray, and has been wrong
             highs.setOptionValue("presolve", "off")
@@ -125,42 +110,12 @@ class LPSolver:
         return silent_highs(LP_OPTIONS if self.scaled else {})
 
 
-def _scales(program: Program) -> LPScales:
-    rows = program.rows
-    column = power_of_two(finite_size(program.lower, program.upper))
-    weight = rows.weight * column[rows.column]
-    largest = np.zeros(len(rows.first) - 1)
-    np.maximum.at(largest, rows.row, np.abs(weight))
-    largest_cost = np.abs(program.cost * column).max(initial=0.0)
-    return LPScales(column, power_of_two(largest), float(power_of_two(largest_cost)), weight)
-
-
-def _no_scales(program: Program) -> LPScales:
-    column = np.ones(len(program.cost))
-    return LPScales(column, np.ones(len(program.row_lower)), 1.0, program.rows.weight)
-
-
-def _scaled(program: Program, scales: LPScales) -> Program:
-    """Return the linear relaxation in these units."""
-    rows = program.rows
-    return replace(
-        program,
-        cost=program.cost * scales.column / scales.cost,
-        rows=rows._replace(weight=scales.weight / scales.row[rows.row]),
-        row_lower=program.row_lower / scales.row,
-        row_upper=program.row_upper / scales.row,
-        lower=program.lower / scales.column,
-        upper=program.upper / scales.column,
-        integer=np.zeros_like(program.integer),
-    )
-
-
 def _claims_empty(highs: highspy.Highs) -> bool:
     status = highspy.HighsModelStatus
     return highs.getModelStatus() in (status.kInfeasible, status.kUnboundedOrInfeasible)
 
 
-def _proposal(highs: highspy.Highs, program: Program, scales: LPScales) -> LPProposal:
+def _proposal(highs: highspy.Highs, program: Program, scales: Scales) -> LPProposal:
     """Return the ray of an infeasible program, or multipliers and point, without scales."""
     none = np.zeros(len(scales.row))
     if _claims_empty(highs):

@@ -8,7 +8,7 @@ constraints and objective are about 1. All units are powers of two, and nothing 
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyscipopt import Model, quicksum
 from ..clock import check_time
 from ..numerics import power_of_two
 from .program import Program
+from .scales import Scales
 from .scip import MILP, change_bounds, solution_values
 
 
@@ -69,21 +70,18 @@ class ScipProgram:
             All variables of the program.
         """
         n = len(self.variables)
-        unit = np.ones(len(program.cost))
-        rows = program.rows.matrix(len(unit))[known_rows:]
-        low = program.row_lower[known_rows:]
-        high = program.row_upper[known_rows:]
         if self.unit is not None:
             size = power_of_two(np.maximum(np.abs(program.lower), np.abs(program.upper)))
             unit = np.where(program.integer, 1.0, size)
             unit[:n] = self.unit
-            rows, low, high = _scaled_rows(rows, unit, low, high)
-        lower = program.lower / unit
-        upper = program.upper / unit
-        change_bounds(self.model, self.variables, lower[:n], upper[:n])
-        new = add_variables(self.model, lower[n:], upper[n:], program.integer[n:])
+            program = _scaled(program, Scales.of(program, unit))
+        change_bounds(self.model, self.variables, program.lower[:n], program.upper[:n])
+        bounds = program.lower[n:], program.upper[n:]
+        new = add_variables(self.model, *bounds, program.integer[n:])
         variables = [*self.variables, *new]
-        add_rows(self.model, variables, rows, low, high)
+        rows = program.rows.matrix(len(variables))[known_rows:]
+        sides = program.row_lower[known_rows:], program.row_upper[known_rows:]
+        add_rows(self.model, variables, rows, *sides)
         return variables
 
 
@@ -99,43 +97,32 @@ def write_milp(model: Model, milp: MILP, unit: np.ndarray | None = None) -> Scip
     unit
         Units of the variables, powers of two; None if nothing is to be scaled.
     """
-    cost = milp.cost
+    program = milp.program
     cost_unit = 1.0
-    lower = milp.lower
-    upper = milp.upper
-    rows = (milp.rows, *milp.sides)
     if unit is not None:
-        lower = lower / unit
-        upper = upper / unit
-        cost = cost * unit
-        cost_unit = float(power_of_two(np.abs(cost).max(initial=0.0)))
-        rows = _scaled_rows(milp.rows, unit, *milp.sides)
-    variables = add_variables(model, lower, upper, milp.integer, milp.names)
-    add_rows(model, variables, *rows, milp.row_names)
-    set_objective(model, variables, cost / cost_unit, milp.sign)
+        scales = Scales.of(program, unit)
+        program = _scaled(program, scales)
+        cost_unit = scales.cost
+    bounds = program.lower, program.upper
+    variables = add_variables(model, *bounds, milp.integer, milp.names)
+    rows = program.rows.matrix(len(variables))
+    add_rows(model, variables, rows, program.row_lower, program.row_upper, milp.row_names)
+    set_objective(model, variables, milp.sign * program.cost, milp.sign)
     return ScipProgram(model, variables, unit, cost_unit, milp.offset)
 
 
-def _scaled_rows(
-    rows: sp.csr_matrix, unit: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> tuple[sp.csr_matrix, np.ndarray, np.ndarray]:
-    """Return constraints on variables in these units, the largest coefficient of each about 1.
-
-    Sides become one that differ by rounding errors only.
-    """
-    rows = (rows @ sp.diags(unit)).tocsr()
-    largest = np.zeros(rows.shape[0])
-    row = np.repeat(np.arange(len(largest)), np.diff(rows.indptr))
-    np.maximum.at(largest, row, np.abs(rows.data))
-    size = power_of_two(largest)
-    low = low / size
-    high = high / size
+def _scaled(program: Program, scales: Scales) -> Program:
+    """Return a program in other units; two sides become one that differ by rounding errors only."""
+    program = scales.scaled(program)
+    low = program.row_lower
+    high = program.row_upper
     with np.errstate(invalid="ignore"):  # a side that is missing
         tolerance = 1e-12 * np.maximum(1.0, np.abs(low))
         same = np.isfinite(low) & (low <= high) & (high - low <= tolerance)
         middle = 0.5 * (low + high)
-    scaled = (sp.diags(1 / size) @ rows).tocsr()
-    return scaled, np.where(same, middle, low), np.where(same, middle, high)
+    return replace(
+        program, row_lower=np.where(same, middle, low), row_upper=np.where(same, middle, high)
+    )
 
 
 def add_variables(
