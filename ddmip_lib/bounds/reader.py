@@ -199,29 +199,26 @@ def is_plain(net: nn.Module) -> bool:
     >>> is_plain(nn.Sequential(nn.Linear(2, 3), nn.ReLU())), is_plain(nn.LeakyReLU())
     (True, False)
     """
-    if type(net) is nn.Sequential and not all(map(is_plain, net)):
-        return False
-    supported = type(net) in (nn.Sequential, nn.Linear, *OPERATIONS)
-    if not supported or getattr(net, "inplace", False):
-        return False
-    return not (net._forward_hooks or net._forward_pre_hooks or "forward" in vars(net))
+    for layer in net.modules():
+        if type(layer) not in (nn.Sequential, nn.Linear, *OPERATIONS):
+            return False
+        if layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer):
+            return False
+        if getattr(layer, "inplace", False):
+            return False
+    return True
 
 
-def _followed(net: nn.Module, value: Traced, path: str = "") -> Traced:
+def _followed(net: nn.Module, value: Traced) -> Traced:
     """The value behind a plain network, by the operations that torch would call."""
-    if isinstance(net, nn.Sequential):
-        for name, layer in net._modules.items():  # a layer may come twice
-            value = _followed(layer, value, f"{path}.{name}".lstrip("."))
-        return value
-    operation: Any = OPERATIONS.get(type(net))
-    arguments: tuple[Any, ...] = (value,)
-    if isinstance(net, nn.Linear):
-        operation = aten.mm.default
-        arguments = (value, net.weight.t())
-        if net.bias is not None:
-            operation = aten.addmm.default
-            arguments = (net.bias, *arguments)
-    value.tape.inside.append((net, path))
-    value = value.tape.follow(operation, arguments, {})
-    value.tape.inside.pop()
+    tape = value.tape
+    for path, layer in net.named_modules(remove_duplicate=False):
+        tape.inside.append((layer, path))
+        if isinstance(layer, nn.Linear) and layer.bias is None:
+            value = tape.follow(aten.mm.default, (value, layer.weight.t()), {})
+        elif isinstance(layer, nn.Linear):
+            value = tape.follow(aten.addmm.default, (layer.bias, value, layer.weight.t()), {})
+        elif not isinstance(layer, nn.Sequential):
+            value = tape.follow(OPERATIONS[type(layer)], (value,), {})
+        tape.inside.pop()
     return value

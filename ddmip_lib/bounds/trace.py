@@ -340,30 +340,27 @@ def _samples(result: Any) -> Tensor:
     return torch.cat([part.reshape(PROBE_ROWS, -1) for part in parts], 1)
 
 
-def _matrices(func: Any, args: Any, named: Any) -> list[Tensor]:
-    """The matrices of a linear operation, one for each traced argument, with its results below each
-    other.
+def _matrix(func: Any, args: Any, named: Any, place: int) -> Tensor:
+    """The matrix by which a linear operation maps one of its traced arguments, with its results
+    below each other.
 
-    Their columns are its values at unit vectors, which replace the samples of the probe batch.
+    The columns are its values at unit vectors, which replace the samples of the probe batch.
     """
     values = _traced_in(args)
+    n = values[place].numel() // PROBE_ROWS
+    units = torch.eye(n + -n % PROBE_ROWS, n, dtype=torch.float64)
     drawn = torch.Generator().manual_seed(0)
-    matrices = []
-    for place, value in enumerate(values):
-        n = value.numel() // PROBE_ROWS
-        units = torch.eye(n + -n % PROBE_ROWS, n, dtype=torch.float64)
-        random = torch.randn(PROBE_ROWS, n, dtype=torch.float64, generator=drawn)
-        columns = []
-        for batch in [*units.split(PROBE_ROWS), random]:
-            inputs = [torch.zeros_like(other.probe) for other in values]
-            inputs[place] = batch.reshape(value.shape)
-            columns.append(_samples(_evaluate(func, args, named, inputs)))
-        matrix = torch.cat(columns[:-1])[:n]
-        error = (random @ matrix - columns[-1]).abs()
-        if (error > 1e-9 * (random.abs() @ matrix.abs())).any():
-            raise Refused(MIXED)
-        matrices.append(matrix.T.contiguous())
-    return matrices
+    random = torch.randn(PROBE_ROWS, n, dtype=torch.float64, generator=drawn)
+    columns = []
+    for batch in [*units.split(PROBE_ROWS), random]:
+        inputs = [torch.zeros_like(value.probe) for value in values]
+        inputs[place] = batch.reshape(values[place].shape)
+        columns.append(_samples(_evaluate(func, args, named, inputs)))
+    matrix = torch.cat(columns[:-1])[:n]
+    error = (random @ matrix - columns[-1]).abs()
+    if (error > 1e-9 * (random.abs() @ matrix.abs())).any():
+        raise Refused(MIXED)
+    return matrix.T.contiguous()
 
 
 def _activation(op: Operation, value: Traced) -> int:
@@ -384,8 +381,7 @@ def _linear(op: Operation, *args: Any, bias: Any = 0.0, **named: Any) -> int:
     values = _traced_in(args)
     if len(values) != 1 or _traced_in(bias):
         raise Refused(f"{op.tape.last} of two layers")
-    (weight,) = _matrices(op.func, args, named)
-    return op.affine(values[0], weight, op.per_sample(bias))
+    return op.affine(values[0], _matrix(op.func, args, named, 0), op.per_sample(bias))
 
 
 def _addmm(op: Operation, bias: Any, value: Any, matrix: Any, beta: Any = 1, alpha: Any = 1) -> int:
@@ -466,8 +462,8 @@ def _move(op: Operation, *args: Any, **named: Any) -> Any:
             raise Refused("layers joined with constants")
     single = isinstance(op.out, Tensor)
     sizes = [part.numel() // PROBE_ROWS for part in ([op.out] if single else op.out)]
-    blocks = [matrix.split(sizes) for matrix in _matrices(op.func, args, named)]
     values = _traced_in(args)
+    blocks = [_matrix(op.func, args, named, i).split(sizes) for i in range(len(values))]
     nodes = []
     for weights in zip(*blocks, strict=True):
         parts: list[Any] = []

@@ -287,7 +287,9 @@ def _train_or_load(
     if entry is not None:
         net.load_state_dict(entry["state"])
         return Aside({**entry["report"], "cached": True})
-    x, y = _samples(data, moments)
+    mean, std = moments
+    x = torch.tensor((data.features - mean) / std, dtype=torch.float32)
+    y = torch.tensor(data.labels, dtype=torch.float32)
     report = _Trainer(net, data.task, protocol).train(x, y, progress)
     if not all(bool(torch.isfinite(tensor).all()) for tensor in net.state_dict().values()):
         raise ValueError("training diverged (non-finite weights): lower learning_rate")
@@ -295,13 +297,6 @@ def _train_or_load(
     if key:
         disk.store(key, {"state": net.state_dict(), "report": report})
     return Aside({**report, "cached": False})
-
-
-def _samples(data: Dataset, moments: tuple[np.ndarray, np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Standardised features, and labels."""
-    mean, std = moments
-    x = torch.tensor((data.features - mean) / std, dtype=torch.float32)
-    return x, torch.tensor(data.labels, dtype=torch.float32)
 
 
 def _cache_key(
