@@ -382,8 +382,8 @@ def scaled_network(
     if unit is None:
         return ScaledNetwork(layers, np.ones(graph.n_in), np.ones(graph.n_out), bounds)
     into = _input_units(mapping, unit)
-    whole = instance.milp.integer[mapping.output].any(axis=0) & (not gives_class)
-    scaled, out = scaled_layers(layers, into, _layer_sizes(bounds), whole)
+    integer = instance.milp.integer[mapping.output].any(axis=0) & (not gives_class)
+    scaled, out = scaled_layers(layers, into, _layer_sizes(bounds), integer)
     if not gives_class:
         unit[mapping.output] = out
     return ScaledNetwork(scaled, into, out, bounds)

@@ -71,7 +71,7 @@ def scaled_layers(
     layers: Sequence[nn.Module],
     into: np.ndarray,
     sizes: Sequence[np.ndarray],
-    whole: np.ndarray,
+    integer: np.ndarray,
 ) -> tuple[list[nn.Module], np.ndarray]:
     """Return the same network with inputs and units in other units.
 
@@ -85,7 +85,7 @@ def scaled_layers(
         Units of the inputs.
     sizes
         Largest absolute values of the units of every layer.
-    whole
+    integer
         Which outputs keep the unit 1.
 
     Returns
@@ -112,7 +112,7 @@ def scaled_layers(
         if k == last or isinstance(layers[k + 1], KEEP_UNITS):
             out = power_of_two(size)
         if k + 1 >= last:
-            out = np.where(whole, 1.0, out)
+            out = np.where(integer, 1.0, out)
         weight = layer.weight * torch.from_numpy(into / out[:, None])
         bias = layer.bias / torch.from_numpy(out)
         scaled.append(linear_layer(weight, bias))
