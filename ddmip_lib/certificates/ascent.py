@@ -215,14 +215,7 @@ def climb(
             ascent = ascent[going]
             adam.select(going)
         value, *gradients = ascent.step(adam.point[:, :units], adam.point[:, units:])
-        _keep_better(active, value, adam.point, record, best)
+        better = value > record[active]
+        record[active[better]] = value[better]
+        best[active[better]] = adam.point[better]
         adam.step(torch.cat(gradients, 1))
-
-
-def _keep_better(
-    active: Tensor, value: Tensor, point: Tensor, record: Tensor, best: Tensor
-) -> None:
-    """Write values above the `record`, and their points, into the entries of the active nodes."""
-    better = value > record[active]
-    record[active[better]] = value[better]
-    best[active[better]] = point[better]

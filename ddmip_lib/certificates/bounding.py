@@ -226,19 +226,14 @@ def _evaluated(
         duals=best[1],
     )
     scores = _scores(ascent, bounded, least.multiplier[:, None] * ascent.coefs(*best))
-    return Evaluated(bounded, least.point, scores, _change(ascent.region, coef))
+    box = ascent.region.box()
+    return Evaluated(bounded, least.point, scores, coef.abs() * (box.upper - box.lower))
 
 
 def _value(ascent: Ascent, sweep: BoundPropagation, least: Least) -> Tensor:
     """Bounds of the losses, with the costs of the centres; infinite for nodes without points."""
     cost = ascent.losses.cost(ascent.region.centre)
     return torch.where(sweep.empty, torch.inf, cost + least.value).maximum(cost)
-
-
-def _change(region: Ball, coef: Tensor) -> Tensor:
-    """By how much each input changes a linear function over the region."""
-    box = region.box()
-    return coef.abs() * (box.upper - box.lower)
 
 
 def _cut(losses: Losses, radius: Tensor, coef: Tensor, const: Tensor) -> tuple[Tensor, Tensor]:

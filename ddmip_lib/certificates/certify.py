@@ -36,6 +36,7 @@ from ..model.structure import Structure
 from ..pricing.coordination import PriceCoordination
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import closes_gap
+from ..proofs.exact import MAX_EXACT_UNITS
 from ..workers import Executor, check_client, work_in_processes
 from .bound_state import BoundState, SearchSettings
 from .bounding import STEPS_PER_NODE
@@ -43,7 +44,7 @@ from .certificate import Certificate, stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import LagrangianBound, lagrangian_bound
 from .searching import search_group, search_in_turn
-from .separable import LagrangianDual, lagrangian_dual
+from .separable import LagrangianDual
 from .unit_search import ReLUBranchAndBound
 
 PRICING_FRACTION = 0.25
@@ -298,8 +299,8 @@ class _Proof:
                 check_time()
                 multipliers = priced.details.get("prices")
         until = now() + EXACT_MODEL_FRACTION * self.run.seconds_left
-        self.exact_models = lagrangian_dual(incumbent, structure, multipliers, until)
-        if self.exact_models is not None:
+        if incumbent.instance.nonlinear_units <= MAX_EXACT_UNITS:
+            self.exact_models = LagrangianDual(incumbent, structure, multipliers, until)
             self.exact_models.prove_all(until)
 
 

@@ -1,5 +1,6 @@
 """Spatial branch and bound on network inputs and integer variables, with linear relaxations."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -270,29 +271,27 @@ class SpatialBranchAndBound:
         return fractionality(node.point, self.instance.milp.integer, node.lower, node.upper)
 
     def _branching_variable(self, node: BoxNode) -> int | None:
-        """The most fractional integer variable, or the input of the largest effect on outputs, or
-        the integer variable of the widest range; None where no variable can be split.
-        """
-        distance = self._fractionality(node)
-        if distance.any():
-            return int(distance.argmax())
-        low = node.lower[self.inputs]
-        high = node.upper[self.inputs]
-        width = high - low
-        size = np.maximum(self.incumbent.units.sizes[self.inputs], np.maximum(abs(low), abs(high)))
-        integer = self.instance.milp.integer
-        divisible = width > np.where(integer[self.inputs], 0.0, MIN_RELATIVE_WIDTH * size)
-        for effect in self._effects(node):
-            gain = np.where(divisible, effect[self.inputs] * width, 0.0)
-            if gain.max(initial=0.0) > 0:
-                return int(self.inputs[gain.argmax()])
-        return self._widest_integer(node)
+        """The variable of the largest score; None where no variable can be split."""
+        for score in self._scores(node):
+            if score.max(initial=0.0) > 0:
+                return int(score.argmax())
+        return None
 
-    def _widest_integer(self, node: BoxNode) -> int | None:
-        bounded = self.instance.milp.integer & np.isfinite(node.lower) & np.isfinite(node.upper)
-        width = np.zeros(len(node.lower))
-        width[bounded] = node.upper[bounded] - node.lower[bounded]
-        return int(width.argmax()) if width.max(initial=0.0) >= 1 else None
+    def _scores(self, node: BoxNode) -> Iterator[np.ndarray]:
+        """Scores of splitting each variable, the most important ones first: how far an integer
+        variable is from an integer, the effect of a network's input on the outputs, the range of an
+        integer variable.
+        """
+        yield self._fractionality(node)
+        integer = self.instance.milp.integer
+        width = node.upper - node.lower
+        size = np.maximum(self.incumbent.units.sizes, np.maximum(abs(node.lower), abs(node.upper)))
+        divisible = width > np.where(integer, 0.0, MIN_RELATIVE_WIDTH * size)
+        divisible &= np.isin(np.arange(len(width)), self.inputs)
+        width_of_input = np.where(divisible, width, 0.0)
+        for effect in self._effects(node):
+            yield effect * width_of_input
+        yield np.where(integer & np.isfinite(width) & (width >= 1), width, 0.0)
 
     def _effects(self, node: BoxNode) -> list[np.ndarray]:
         """Three scores of all variables, the better one first: the effect of a unit on the linear

@@ -30,7 +30,7 @@ from ..programs import Program, prove
 from ..programs.lp import LPSolver
 from ..programs.program import Rows
 from ..proofs.checking import AIM, cutoff, incumbent_cost
-from ..proofs.exact import MAX_EXACT_UNITS, exact_program
+from ..proofs.exact import exact_program
 from .certificate import Certificate
 
 NODES_PER_STAGE = (1, 20, 400, np.inf)  # nodes of a component, so that none waits for a harder one
@@ -50,6 +50,11 @@ class LagrangianDual:
         Multipliers; those of infinite sides count as 0. By default those of the linear relaxation.
     deadline
         Time limit of the linear relaxation, in seconds of `ddmip_lib.clock.now`.
+
+    Raises
+    ------
+    ProblemError
+        If the number of multipliers is wrong, or one is not finite.
 
     Attributes
     ----------
@@ -247,38 +252,6 @@ class LagrangianDual:
             seconds=now() - self.began,
             history=tuple((seconds, sign * bound) for seconds, bound in self.history),
         )
-
-
-def lagrangian_dual(
-    incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
-) -> LagrangianDual | None:
-    """Return the Lagrangian dual of a problem of general blocks, before any of them is bounded.
-
-    Parameters
-    ----------
-    incumbent
-        Best verified point of the problem.
-    structure
-        Its blocks and coupling constraints.
-    prices : array_like or None
-        Multipliers of the coupling constraints, of the problem as a minimisation. By default those
-        of the linear relaxation, which are far from the best.
-    deadline
-        Time limit of the linear relaxation, in seconds of `ddmip_lib.clock.now`.
-
-    Returns
-    -------
-    LagrangianDual or None
-        None if the exact model would be too large.
-
-    Raises
-    ------
-    ProblemError
-        If the number of multipliers is wrong, or one is not finite.
-    """
-    if incumbent.instance.nonlinear_units > MAX_EXACT_UNITS:
-        return None
-    return LagrangianDual(incumbent, structure, prices, deadline)
 
 
 def _checked(multipliers: Any, count: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from pyscipopt import Model
 
 from ddmip_lib import NeuralMIP, PriceCoordination, SequentialMIP
 from ddmip_lib.certificates import certify, separable
-from ddmip_lib.certificates.separable import LagrangianDual, lagrangian_dual
+from ddmip_lib.certificates.separable import LagrangianDual
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.incumbent import Incumbent
@@ -31,8 +31,7 @@ NOTHING = Solution("no_solution_found", "none")
 
 def dual_at(incumbent: Incumbent, prices: np.ndarray | None) -> LagrangianDual:
     """The Lagrangian dual of the blocks of a problem, proved for as long as it takes."""
-    dual = lagrangian_dual(incumbent, find_structure(incumbent.instance), prices, now() + LONG)
-    assert dual is not None
+    dual = LagrangianDual(incumbent, find_structure(incumbent.instance), prices, now() + LONG)
     dual.prove_all(now() + LONG)
     return dual
 
