@@ -381,7 +381,7 @@ MUTATIONS = [
     ),
     Mutation(
         "no-fraction-to-the-boundary",
-        "ddmip_lib/decomposition/barrier.py",
+        "ddmip_lib/decomposition/central_path.py",
         "ratio = (1 - MIN_SLACK_FRACTION) * at.slack",
         "ratio = 1e9 * at.slack",
         (GUARDS + "test_barrier_steps_keep_a_share_of_every_slack",),

@@ -10,36 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .interior import CENTRED, BarrierPoint, BarrierProblem, grad, newton_direction
-from .nn_block import NNBlock, NNSubproblem, finite
+from .central_path import CentralPath, PathSettings
+from .interior import BarrierPoint, BarrierProblem, grad
+from .lbfgsb import follow_by_lbfgsb
+from .nn_block import NNBlock, NNSubproblem
+from .phase_one import FIRST_START_MARGIN, interior_start, move_inside
 
-MIN_SLACK_FRACTION = 0.005
-"""Fraction of each slack that a step keeps (one minus the fraction to the boundary)."""
-RECOMPUTED_SLACK_FRACTION = 0.99 * MIN_SLACK_FRACTION
-"""The same after rounding, for slacks of the new point."""
-RESIDUAL_BEFORE_END = 10.0
-"""Residual at which mu decreases before the end of the path, in units of the gap mu sum(kappa)."""
-MAX_REDUCTIONS = 4
-STEP_REDUCTION = 0.2
-"""A rejected step is shortened by this factor, at most `MAX_REDUCTIONS` times; no length is
-accepted near some points of nondifferentiability.
-"""
-ARMIJO_FRACTION = 1e-4
-"""Required decrease, as a fraction of the predicted one."""
-BARRIER_NOISE = 1e-14
-"""Relative rounding errors of the barrier function."""
-MAX_DUAL_RATIO = 1e8
-"""Largest ratio of a dual estimate to its value on the path, and of that value to the estimate."""
-FIRST_START_MARGIN = 1e-2
 LATER_START_MARGIN = 1e-12
-"""Distance of a start from the bounds, as a fraction of the range, in the first and later calls."""
-PHASE_ONE_MU = 0.1
-PHASE_ONE_FINAL_MU = 1e-6
-"""First and last barrier parameter of phase I."""
-PHASE_ONE_STEP_FACTOR = 5
-"""Number of steps of phase I, in units of the steps of a call."""
-FALLBACK_SLACK_REDUCTION = 0.01
-"""Factor on the slack below which a logarithm is continued, after an infeasible end point."""
+"""Distance of a start from the bounds after the first call, as a fraction of the range."""
 
 
 @dataclass
@@ -132,15 +110,10 @@ class LogBarrier(NNBlock):
     def __post_init__(self) -> None:
         if self.method not in ("newton", "lbfgsb"):
             raise ValueError(f"method={self.method!r} is unknown; choose 'newton' or 'lbfgsb'.")
-        if not 0 < self.mu_final <= self.mu < np.inf:
+        ordered = 0 < self.mu_final <= self.mu < np.inf and 0 < self.shrink < 1
+        if not ordered or min(self.steps, self.cg_steps) < 1:
             raise ValueError(
-                f"mu={self.mu}, mu_final={self.mu_final}: 0 < mu_final <= mu is needed."
-            )
-        if not 0 < self.shrink < 1:
-            raise ValueError(f"shrink={self.shrink} must lie between 0 and 1.")
-        if min(self.steps, self.cg_steps) < 1:
-            raise ValueError(
-                f"steps={self.steps}, cg_steps={self.cg_steps}: at least one of each is needed."
+                "LogBarrier needs 0 < mu_final <= mu, 0 < shrink < 1, steps >= 1 and cg_steps >= 1."
             )
         end = float(np.sqrt(self.mu * self.mu_final)) if self.anneal else self.mu_final
         object.__setattr__(self, "_carried", Carried(end))
@@ -189,27 +162,33 @@ class LogBarrier(NNBlock):
         start = move_inside(torch.tensor(u), sub, margin)
         barred = sub.constraint_has_interior
         carried.phase_one = "no rows"
+        settings = PathSettings(self.shrink, self.steps, self.cg_steps, self.primal_dual)
         if barred.any():
-            start, feasible = self._phase_one(sub, start)
-            barred = barred & feasible[sub.constraint_group]
+            start, infeasible = interior_start(sub, start, carried.failed, settings)
+            carried.failed = carried.failed | infeasible
+            barred = barred & ~infeasible[sub.constraint_group]
             carried.phase_one = "failed" if carried.failed.any() else "ok"
-        solve = self._lbfgsb if self.method == "lbfgsb" else self._newton
-        end = solve(sub, _barrier_problem(sub, barred), start)
+        f = _barrier_problem(sub, barred)
+        if self.method == "newton":
+            end = self._newton(f, start, settings)
+        else:
+            mus = (self.mu if barred.any() else carried.end, carried.end)
+            end = follow_by_lbfgsb(f, start, mus, settings)
         carried.end = max(self.mu_final, self.shrink * carried.end)
         return end.numpy()
 
-    def _newton(self, sub: NNSubproblem, f: BarrierProblem, u: Tensor) -> Tensor:
+    def _newton(self, f: BarrierProblem, u: Tensor, settings: PathSettings) -> Tensor:
+        carried = self._carried
         at = BarrierPoint(f, u)
-        known = self._carried.dual
-        if len(known) != len(f.kappa):
-            known = torch.zeros_like(f.kappa)
+        known = carried.dual if len(carried.dual) == len(f.kappa) else torch.zeros_like(f.kappa)
         mu = self._first_mu(at, known)
         dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
-        path = CentralPath(self, sub, at, mu, dual, self._carried.end)
-        path.follow(self.steps, self.callback)
+        everywhere = torch.ones(f.n_groups, dtype=torch.bool)
+        path = CentralPath(settings, carried.end, at, mu, dual, everywhere)
+        end = path.follow(self.steps, self.callback)
         if self.primal_dual:
-            self._carried.dual = path.dual
-        return path.at.u.detach()
+            carried.dual = path.dual
+        return end
 
     def _first_mu(self, at: BarrierPoint, dual: Tensor) -> Tensor:
         """The squared length of a projected gradient step, in units of the box, by group."""
@@ -221,263 +200,8 @@ class LogBarrier(NNBlock):
         longest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
         return longest.square().clamp(self._carried.end, self.mu)
 
-    def _phase_one(self, sub: NNSubproblem, u: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a start that is strictly feasible for the inequalities where one is found, and the
-        groups for which it is.
-        """
-        infeasible = _largest_constraint(sub, sub.parts(u)[1]) >= 0
-        for guess in (u, sub.x, 0.5 * (sub.lower + sub.upper)):
-            todo = infeasible & ~self._carried.failed
-            if not todo.any() or sub.out_of_time:
-                break
-            start = torch.where(todo[sub.group], move_inside(guess, sub, FIRST_START_MARGIN), u)
-            end = self._minimise_violation(sub, start, todo)
-            found = todo & (_largest_constraint(sub, sub.parts(end)[1]) < 0)
-            u = torch.where(found[sub.group], end, u)
-            infeasible = infeasible & ~found
-        self._carried.failed = self._carried.failed | infeasible
-        return u, ~infeasible
-
-    def _minimise_violation(self, sub: NNSubproblem, u: Tensor, todo: Tensor) -> Tensor:
-        """Minimise t subject to h <= t for the groups `todo`, with h in units of its variation."""
-        unit, t = _violation_units(sub, u, todo)
-        at = BarrierPoint(_violation_problem(sub, unit, t), torch.cat([u, t]))
-        mu = torch.full_like(t, PHASE_ONE_MU)
-        dual = PHASE_ONE_MU * at.f.kappa / at.slack
-        path = CentralPath(self, sub, at, mu, dual, PHASE_ONE_FINAL_MU)
-        path.active = todo
-        path.follow(PHASE_ONE_STEP_FACTOR * self.steps)
-        return path.at.u.detach()[: len(u)]
-
-    def _lbfgsb(self, sub: NNSubproblem, f: BarrierProblem, u: Tensor) -> Tensor:
-        """L-BFGS-B for decreasing mu; a group that ends outside goes back to its start and repeats
-        with its logarithms continued at smaller slacks.
-        """
-        last = self._carried.end
-        slack = BarrierPoint(f, u).slack[2 * len(u) :]
-        mu = self.mu if f.barred.any() else last
-        objective = ContinuedBarrier(f, mu, MIN_SLACK_FRACTION * slack)
-        for _ in range(self.steps):
-            end = objective.minimise(u, self.steps, sub)
-            slack = torch.where(f.barred, -f.parts(end)[1].detach(), 1.0)
-            outside = sub.sum_by_group((slack <= 0).to(u.dtype), sub.constraint_group) > 0
-            u = torch.where(outside[f.group], u, end)
-            smaller = FALLBACK_SLACK_REDUCTION * objective.min_slack
-            objective.min_slack = torch.where(
-                outside[sub.constraint_group], smaller, MIN_SLACK_FRACTION * slack
-            )
-            if sub.out_of_time:
-                break
-            if not outside.any():
-                if objective.mu <= last:
-                    break
-                objective.mu = max(last, self.shrink * objective.mu)
-        return u
-
     def __repr__(self) -> str:
         return f"LogBarrier(method={self.method!r}, mu={self.mu:g}, mu_final={self.mu_final:g})"
-
-
-class CentralPath:
-    r"""The path of the minimisers of $\Phi_\mu$, which each group follows at its own pace.
-
-    Parameters
-    ----------
-    block
-        Settings of the method.
-    sub
-        The subproblem, for its deadline.
-    at
-        The start.
-    mu
-        First barrier parameter of each group.
-    dual
-        Dual estimates at the start.
-    end
-        Last barrier parameter.
-
-    Attributes
-    ----------
-    active
-        Groups that have not reached the end.
-    """
-
-    def __init__(
-        self,
-        block: LogBarrier,
-        sub: NNSubproblem,
-        at: BarrierPoint,
-        mu: Tensor,
-        dual: Tensor,
-        end: float,
-    ) -> None:
-        self.block = block
-        self.sub = sub
-        self.at = at
-        self.mu = mu
-        self.dual = dual
-        self.end = end
-        self.active = torch.ones(at.f.n_groups, dtype=torch.bool)
-        self._stuck = ~self.active  # groups whose last step was rejected at all lengths
-        self._residual = torch.full_like(mu, torch.inf)
-        self._decrease = self._residual  # estimate of the decrease that is left
-        self._longest = torch.ones_like(mu)
-
-    def follow(
-        self, steps: int, callback: Callable[[np.ndarray, np.ndarray], None] | None = None
-    ) -> None:
-        """Do Newton steps until all groups have reached the end."""
-        for _ in range(steps):
-            self.at.differentiate(self.dual)
-            centred = self._centred()
-            self.active = self.active & ~(centred & (self.mu <= self.end))
-            if not self.active.any() or self.sub.out_of_time:
-                return
-            self._decrease_mu(centred)
-            self._step()
-            if callback is not None:
-                callback(self.at.u.detach().numpy(), self.mu.numpy())
-
-    def _centred(self) -> Tensor:
-        """Groups whose mu may decrease, or that may stop where it is the last one."""
-        f = self.at.f
-        curvature = f.convexity + self.mu[f.group] * self.at.barrier_curvature
-        decrement = f.total(self.at.gradient(self.mu) ** 2 / curvature)
-        near = torch.minimum(decrement, self._decrease) <= CENTRED * self.mu * f.gap
-        passing = (self._residual <= RESIDUAL_BEFORE_END * self.mu * f.gap) & (self.mu > self.end)
-        return self._stuck | near | passing
-
-    def _decrease_mu(self, centred: Tensor) -> None:
-        """Decrease mu; a group at a point of nondifferentiability goes on at the end of the
-        path.
-        """
-        superlinear = self.mu**1.5 if self.block.primal_dual else self.mu
-        lower = torch.minimum(self.block.shrink * self.mu, superlinear).clamp(min=self.end)
-        lower = torch.where(self._stuck, self.end, lower)
-        self.mu = torch.where(centred, lower, self.mu)
-
-    def _step(self) -> None:
-        f = self.at.f
-        gradient = self.at.gradient(self.mu)
-        direction, residual = newton_direction(
-            self.at,
-            gradient,
-            self.mu,
-            self.active,
-            self.block.cg_steps,
-            lambda: self.sub.out_of_time,
-        )
-        predicted = -f.total(gradient * direction)
-        new, length = self._search(direction, predicted)
-        self._stuck = length == 0
-        self._longest = torch.where(self._stuck, 1.0, (length / STEP_REDUCTION).clamp(max=1.0))
-        on_path = self._update_dual(new, length)
-        # after a full step with duals on the path the residual of CG is left; else the predicted
-        # decrease bounds the error of the model
-        self._residual = torch.where((length == 1) & on_path, residual, torch.inf)
-        self._decrease = torch.maximum(predicted, self._residual)
-        self.at = new
-
-    def _search(self, direction: Tensor, predicted: Tensor) -> tuple[BarrierPoint, Tensor]:
-        """The longest tried step, by group, that keeps a fraction of all slacks and satisfies
-        Armijo's rule.
-        """
-        at = self.at
-        f = at.f
-        length = self._first_length(direction)
-        before = at.phi - self.mu * at.logs + BARRIER_NOISE * (at.phi.abs() + f.gap)
-        for attempt in range(MAX_REDUCTIONS + 1):
-            new = BarrierPoint(f, at.u.detach() + length[f.group] * direction)
-            lost = f.total((new.slack < RECOMPUTED_SLACK_FRACTION * at.slack).double())
-            value = new.phi - self.mu * new.logs
-            accepted = (lost == 0) & (value <= before - ARMIJO_FRACTION * length * predicted)
-            if accepted.all():
-                break
-            shorter = STEP_REDUCTION * length if attempt < MAX_REDUCTIONS - 1 else 0.0
-            length = torch.where(accepted, length, shorter)
-        return new, length
-
-    def _first_length(self, direction: Tensor) -> Tensor:
-        """The longest step that may be tried, by group, and keeps a fraction of the slacks of the
-        box.
-        """
-        at = self.at
-        towards = torch.cat([-direction, direction]).clamp(min=1e-300)
-        ratio = (1 - MIN_SLACK_FRACTION) * at.slack[: len(towards)] / towards
-        return self._longest.scatter_reduce(0, at.f.side_group[: len(ratio)], ratio, "amin")
-
-    def _update_dual(self, new: BarrierPoint, length: Tensor) -> Tensor:
-        """Update the dual estimates; return the groups whose estimates are near the path."""
-        f = new.f
-        target = f.kappa * self.mu[f.side_group]
-        path = target / new.slack
-        dual = path
-        if self.block.primal_dual:
-            slack = self.at.slack
-            change = length[f.side_group] * (target / slack - self.dual)
-            dual = self.dual + change - self.dual * (new.slack / slack - 1)
-            dual = torch.maximum(dual, MIN_SLACK_FRACTION * self.dual)
-            dual = dual.clamp(1 / MAX_DUAL_RATIO * path, MAX_DUAL_RATIO * path)
-        self.dual = dual
-        return f.total(((dual - path).abs() > 0.5 * path).double()) == 0
-
-
-class ContinuedBarrier:
-    """The barrier function with each logarithm continued by a parabola below a small slack.
-
-    SciPy's line search needs a finite value everywhere.
-
-    Attributes
-    ----------
-    f
-        The problem.
-    mu
-        Barrier parameter of all groups.
-    min_slack
-        Slack of each constraint below which its logarithm is continued.
-    """
-
-    def __init__(self, f: BarrierProblem, mu: float, min_slack: Tensor) -> None:
-        self.f = f
-        self.mu = mu
-        self.min_slack = min_slack
-
-    def value_and_gradient(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and gradient at v, divided by the convexity of the problem."""
-        point = torch.tensor(v, requires_grad=True)
-        phi, h = self.f.parts(point)
-        below = torch.clamp(-h / self.min_slack - 1, max=0)
-        logs = torch.log(torch.maximum(-h, self.min_slack)) + below - 0.5 * below**2
-        kappa = self.f.kappa[2 * len(v) :]
-        barrier = torch.where(self.f.barred, kappa * logs, 0.0).sum()
-        value = (phi.sum() - self.mu * barrier) / self.f.convexity
-        return finite(value.detach()).item(), finite(grad(value, point, twice=False)).numpy()
-
-    def minimise(self, u: Tensor, steps: int, sub: NNSubproblem) -> Tensor:
-        """Return the result of L-BFGS-B after at most `steps` iterations from u."""
-        from scipy.optimize import minimize
-
-        def stop_at_deadline(_: np.ndarray) -> None:
-            if sub.out_of_time:
-                raise StopIteration
-
-        result = minimize(
-            self.value_and_gradient,
-            u.numpy(),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.stack([self.f.lower.numpy(), self.f.upper.numpy()], axis=1),
-            options={"maxiter": steps, "ftol": 1e-15, "gtol": 1e-9},
-            callback=stop_at_deadline,
-        )
-        return torch.tensor(result.x)
-
-
-def move_inside(u: Tensor, sub: NNSubproblem, fraction: float) -> Tensor:
-    """u, at least this fraction of the range (and more than rounding) from the bounds."""
-    rounding = 1e-14 * torch.maximum(sub.lower.abs(), sub.upper.abs())
-    margin = torch.maximum(fraction * (sub.upper - sub.lower), rounding)
-    return torch.clamp(u, sub.lower + margin, sub.upper - margin)
 
 
 def _barrier_problem(sub: NNSubproblem, barred: Tensor) -> BarrierProblem:
@@ -497,48 +221,13 @@ def _barrier_problem(sub: NNSubproblem, barred: Tensor) -> BarrierProblem:
     of_constraints = torch.where(barred, mean[sub.constraint_group], 0.0)
     return BarrierProblem(
         parts,
-        (sub.lower, sub.upper),
-        (sub.group, sub.constraint_group, sub.n_groups),
+        sub.lower,
+        sub.upper,
+        sub.group,
+        sub.constraint_group,
+        sub.n_groups,
         barred,
-        torch.cat([box, box, of_constraints]),
-        sub.rho.inputs,
-    )
-
-
-def _largest_constraint(sub: NNSubproblem, h: Tensor) -> Tensor:
-    """The largest value of the inequalities of each group, minus infinity where it has none."""
-    h = torch.where(sub.constraint_has_interior, finite(h.detach()), -torch.inf)
-    smallest = h.new_full((sub.n_groups,), -torch.inf)
-    return smallest.scatter_reduce(0, sub.constraint_group, h, "amax")
-
-
-def _violation_units(sub: NNSubproblem, u: Tensor, todo: Tensor) -> tuple[Tensor, Tensor]:
-    """Units of h by group, from its variation over a part of the box, and a feasible t."""
-    point = u.clone().requires_grad_(True)
-    h = sub.parts(point)[1]
-    violation = torch.relu(torch.where(sub.constraint_has_interior, h, 0.0)).sum()
-    variation = grad(violation, point, twice=False) * (sub.upper - sub.lower)
-    largest = _largest_constraint(sub, h)
-    unit = torch.maximum(largest, 0.1 * sub.sum_by_group(variation.abs()))
-    unit = torch.where(todo & (unit > 0), unit, 1.0)
-    return unit, largest.clamp(min=0) / unit + 0.5
-
-
-def _violation_problem(sub: NNSubproblem, unit: Tensor, t: Tensor) -> BarrierProblem:
-    """Minimise t subject to h / unit <= t, around a feasible t; its point is u followed by t."""
-    p = len(sub.lower)
-    barred = sub.constraint_has_interior
-
-    def parts(v: Tensor) -> tuple[Tensor, Tensor]:
-        h = sub.parts(v[:p])[1]
-        return v[p:], h / unit[sub.constraint_group] - v[p:][sub.constraint_group]
-
-    of_box = torch.ones(2 * (p + len(t)), dtype=t.dtype)
-    return BarrierProblem(
-        parts,
-        (torch.cat([sub.lower, 0 * t - 1]), torch.cat([sub.upper, 2 * t + 1])),
-        (torch.cat([sub.group, torch.arange(len(t))]), sub.constraint_group, len(t)),
-        barred,
-        torch.cat([of_box, barred.to(t.dtype)]),
-        convexity=0.0,
+        kappa=torch.cat([box, box, of_constraints]),
+        convexity=sub.rho.inputs,
+        out_of_time=lambda: sub.out_of_time,
     )

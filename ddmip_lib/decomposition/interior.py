@@ -3,6 +3,7 @@ conjugate gradients.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,17 +21,18 @@ NO_CURVATURE = 1e-12
 """Relative size up to which curvature, or a residual, counts as zero."""
 
 
+@dataclass
 class BarrierProblem:
     r"""$\min\ \varphi(u)$ over $l < u < r$ and the constraints $h_j(u) < 0$ in `barred`, in
     independent groups.
 
-    Parameters
+    Attributes
     ----------
     parts
         Function that returns $\varphi$ by group, and h.
-    box
-        Lower and upper bounds of u.
-    groups
+    lower, upper
+        Bounds of u.
+    group, constraint_group, n_groups
         Group of each coordinate, group of each constraint, and number of groups.
     barred
         Which constraints have a barrier.
@@ -38,25 +40,28 @@ class BarrierProblem:
         Weights of the logarithms of the lower bounds, the upper bounds and the constraints.
     convexity
         Curvature that $\varphi$ has by construction, for the preconditioner.
+    out_of_time
+        Function that returns whether the deadline has passed.
+    side_group
+        Group of each lower bound, upper bound and constraint.
+    gap
+        Sum of the weights of each group.
     """
 
-    def __init__(
-        self,
-        parts: Callable[[Tensor], tuple[Tensor, Tensor]],
-        box: tuple[Tensor, Tensor],
-        groups: tuple[Tensor, Tensor, int],
-        barred: Tensor,
-        kappa: Tensor,
-        convexity: float,
-    ) -> None:
-        self.parts = parts
-        self.barred = barred
-        self.kappa = kappa
-        self.convexity = convexity
-        self.lower, self.upper = box
-        self.group, constraint_group, self.n_groups = groups
-        self.side_group = torch.cat([self.group, self.group, constraint_group])
-        self.gap = self.total(kappa)
+    parts: Callable[[Tensor], tuple[Tensor, Tensor]]
+    lower: Tensor
+    upper: Tensor
+    group: Tensor
+    constraint_group: Tensor
+    n_groups: int
+    barred: Tensor
+    kappa: Tensor
+    convexity: float
+    out_of_time: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        self.side_group = torch.cat([self.group, self.group, self.constraint_group])
+        self.gap = self.total(self.kappa)
 
     def total(self, values: Tensor) -> Tensor:
         """Return the sums by group, of coordinates or of sides."""
@@ -101,6 +106,7 @@ class BarrierPoint:
         self.box_gradient = weight[p : 2 * p] - weight[:p]
         self.barrier_curvature = (weight / self.slack)[: 2 * p].view(2, p).sum(0)
         self.box_curvature = curvature[:p] + curvature[p : 2 * p]
+        self.preconditioner = 1 / (self.f.convexity + self.box_curvature)
         total = self.values.sum()
         self.constraint_gradient = torch.zeros_like(self.box_gradient)
         with torch.enable_grad():
@@ -125,66 +131,15 @@ class BarrierPoint:
         return product + grad(along, self.u, twice=False)
 
 
-class ConjugateGradients:
-    """Preconditioned conjugate gradients for H d = -gradient, with step lengths for each group.
-
-    A group stops at a direction of negative curvature; if that is its first one, its preconditioned
-    gradient, it is its result.
-
-    Attributes
-    ----------
-    direction
-        The current d.
-    size
-        Squared norm of the residual, by group.
-    active
-        Groups that have not stopped.
-    """
-
-    def __init__(self, at: BarrierPoint, gradient: Tensor, mu: Tensor, active: Tensor) -> None:
-        f = at.f
-        self.at = at
-        self.mu = mu
-        self.active = active
-        self.direction = torch.zeros_like(gradient)
-        self._inverse = 1 / (f.convexity + at.box_curvature)
-        self._residual = torch.where(active[f.group], -gradient, 0.0)
-        self._search = self._inverse * self._residual
-        self.size = f.total(self._residual * self._search)
-        goal = torch.minimum(CG_REDUCTION * self.size, CG_GAP_FRACTION * CENTRED * mu * f.gap)
-        self._goal = goal.clamp(min=NO_CURVATURE * self.size)
-
-    def step(self, first: bool) -> None:
-        """Do one step of all active groups."""
-        f = self.at.f
-        search = self._search
-        product = self.at.hessian_times(search, self.mu)
-        curvature = f.total(search * product)
-        smallest = NO_CURVATURE * f.total(search * search / self._inverse)
-        concave = self.active & (curvature <= smallest)
-        if first:
-            self.direction = torch.where(concave[f.group], search, self.direction)
-        self.active = self.active & ~concave
-        length = torch.where(self.active, self.size / curvature, 0.0)[f.group]
-        self.direction = self.direction + length * search
-        self._residual = self._residual - length * product
-        before = self.size
-        self.size = f.total(self._residual * self._residual * self._inverse)
-        self.active = self.active & (self.size > self._goal)
-        conjugate = self._inverse * self._residual + (self.size / before)[f.group] * search
-        self._search = torch.where(self.active[f.group], conjugate, 0.0)
-
-
 def newton_direction(
-    at: BarrierPoint,
-    gradient: Tensor,
-    mu: Tensor,
-    active: Tensor,
-    steps: int,
-    out_of_time: Callable[[], bool],
+    at: BarrierPoint, gradient: Tensor, mu: Tensor, active: Tensor, steps: int
 ) -> tuple[Tensor, Tensor]:
     """Return an approximate Newton direction of the active groups, and the squared norm of its
     residual by group.
+
+    The direction is that of preconditioned conjugate gradients, with step lengths for each group. A
+    group stops at a direction of negative curvature; if that is its first one, its preconditioned
+    gradient, it is its result (Nocedal and Wright, *Numerical Optimization*, Algorithm 7.1).
 
     Parameters
     ----------
@@ -198,15 +153,33 @@ def newton_direction(
         Groups for which a direction is computed; the others have zero.
     steps
         Maximum number of steps of conjugate gradients.
-    out_of_time
-        Function that returns whether the deadline has passed.
     """
-    method = ConjugateGradients(at, gradient, mu, active)
+    f = at.f
+    direction = torch.zeros_like(gradient)
+    residual = torch.where(active[f.group], -gradient, 0.0)
+    search = at.preconditioner * residual
+    size = f.total(residual * search)
+    goal = torch.minimum(CG_REDUCTION * size, CG_GAP_FRACTION * CENTRED * mu * f.gap)
+    goal = goal.clamp(min=NO_CURVATURE * size)
     for k in range(steps):
-        method.step(first=k == 0)
-        if not method.active.any() or out_of_time():
+        product = at.hessian_times(search, mu)
+        curvature = f.total(search * product)
+        squared_length = f.total(search * search / at.preconditioner)
+        concave = active & (curvature <= NO_CURVATURE * squared_length)
+        if k == 0:
+            direction = torch.where(concave[f.group], search, direction)
+        active = active & ~concave
+        length = torch.where(active, size / curvature, 0.0)[f.group]
+        direction = direction + length * search
+        residual = residual - length * product
+        before = size
+        size = f.total(residual * residual * at.preconditioner)
+        active = active & (size > goal)
+        search = at.preconditioner * residual + (size / before)[f.group] * search
+        search = torch.where(active[f.group], search, 0.0)
+        if not active.any() or f.out_of_time():
             break
-    return method.direction, method.size
+    return direction, size
 
 
 def grad(of: Tensor, u: Tensor, twice: bool = True) -> Tensor:

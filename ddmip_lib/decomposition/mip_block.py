@@ -10,7 +10,6 @@ from typing import Protocol
 import numpy as np
 import piqp
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from ..clock import now
 from ..errors import ProblemError
@@ -20,7 +19,7 @@ from ..programs.scip import has_point, optimise, relative_violation
 from ..programs.scip_program import set_objective
 from .scip_block import BlockResult, MILPBlock
 from .separable import Budgets
-from .split import Split
+from .split import Split, components
 
 MAX_SECONDS_FOR_INFEASIBILITY = 60.0
 """Time limit for the proof that a QP is infeasible, in seconds."""
@@ -213,9 +212,7 @@ def _continuous_components(split: Split) -> np.ndarray:
         members = np.isin(each, other.variables)
         needs_scip |= members
         constraints.append(sp.csr_matrix(members.astype(float)))
-    incidence = sp.vstack(constraints, format="csr")
-    graph = sp.block_array([[None, incidence.T], [incidence, None]])
-    component = connected_components(graph, directed=False)[1][: milp.n_variables]
+    component = components(sp.vstack(constraints, format="csr"))[1]
     return split.owned & ~np.isin(component, component[needs_scip & split.owned])
 
 

@@ -9,7 +9,7 @@ in the graph split.
 
 import copy
 import math
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -21,31 +21,13 @@ from .penalty import Penalty
 from .split import Split
 
 
-class FirstOrder(NamedTuple):
-    """First-order information at one point.
-
-    Attributes
-    ----------
-    outputs
-        The NN block's outputs.
-    constraints
-        Values h of the constraints h <= 0.
-    gradient
-        Gradient of the objective with the hinge penalty.
-    """
-
-    outputs: np.ndarray
-    constraints: np.ndarray
-    gradient: np.ndarray
-
-
 class NNSubproblem:
     """One u-step; u decomposes into independent groups.
 
-    `values_and_gradient` and `gradient` take and return arrays, for one forward and one backward
-    pass through the networks; `parts` and `hinge` are for methods that differentiate twice. All of
-    them, `x`, `lower` and `upper` count inputs in units of the split's `input_unit`, in which one
-    penalty applies to all.
+    `values_and_gradient` takes and returns arrays, for one forward and one backward pass through
+    the networks; `parts` and `hinge` are for methods that differentiate twice. All of them, `x`,
+    `lower` and `upper` count inputs in units of the split's `input_unit`, in which one penalty
+    applies to all.
 
     Parameters
     ----------
@@ -74,9 +56,7 @@ class NNSubproblem:
         self._y = w[n:]
         self._lam_y = lam[n:]
         self.x = torch.from_numpy(self._x)
-        self.lam = torch.from_numpy(self._lam)
         self.lower, self.upper = split.box_tensors
-        self.short_step = split.short_step
         self.group = split.group
         self.n_groups = split.n_groups
         self.sum_by_group = split.sum_by_group
@@ -98,7 +78,8 @@ class NNSubproblem:
         r = u - self.x
         y = self.split.outputs(inputs)
         value = self.sum_by_group(self._output_terms(y), self.split.output_group)
-        value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
+        lam = torch.from_numpy(self._lam)
+        value = value + self.sum_by_group((lam + 0.5 * self.rho.inputs * r) * r)
         return value, self.split.constraint_values(inputs, y)
 
     def hinge(self, h: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -118,52 +99,33 @@ class NNSubproblem:
 
     def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the objective with the hinge penalty, by group, and its gradient."""
-        at_u = self._evaluate(u)
-        terms = self._output_terms(torch.from_numpy(at_u.outputs)).numpy()
-        values = np.bincount(self.split.output_group_index, terms, self.n_groups)
-        values += self.group_sums(0.5 * (self._lam + self._coupling_gradient(u)) * (u - self._x))
-        if at_u.constraints.size:
-            values += self.hinge(torch.from_numpy(at_u.constraints)).numpy()
-        return values, at_u.gradient
-
-    def gradient(self, u: np.ndarray) -> np.ndarray:
-        """Return the gradient of the objective with the hinge penalty."""
-        return self._evaluate(u).gradient
-
-    def _evaluate(self, u: np.ndarray) -> FirstOrder:
-        """Evaluate the networks at u, with one vector-Jacobian product."""
         split = self.split
-        inputs = u * self.input_unit
-        point = self._leaf(inputs)
+        point = torch.from_numpy(u * self.input_unit).requires_grad_(True)
         with torch.enable_grad():
             raws = split.raw_outputs(point)
         raw = flat(raws)
         y, derivative = split.surrogate_and_derivative(raw)
-        gradient = self._coupling_gradient(u)
-        gradient_y = self._output_gradient(y)
-        h = split.constraint_values(torch.from_numpy(inputs), torch.from_numpy(y)).numpy()
-        if h.size:
-            force = split.hinge_weight * np.maximum(h + split.tightening.numpy(), 0.0)
-            gradient_y = gradient_y + (split.rows_y.T @ torch.from_numpy(force)).numpy()
-            gradient += (split.rows_u.T @ torch.from_numpy(force)).numpy() * self.input_unit
-        gradient += vjp(raws, point, gradient_y * derivative).numpy().ravel() * self.input_unit
+        of_coupling = self._lam + self.rho.inputs * (u - self._x)
+        terms = self._output_terms(torch.from_numpy(y)).numpy()
+        values = np.bincount(split.output_group_index, terms, self.n_groups)
+        values += self.group_sums(0.5 * (self._lam + of_coupling) * (u - self._x))
+        of_outputs = self._output_gradient(y)
+        gradient = of_coupling
+        h = split.constraint_values(point.detach(), torch.from_numpy(y))
+        if len(h):
+            values += self.hinge(h).numpy()
+            force = split.hinge_weight * torch.relu(h + split.tightening)
+            of_outputs = of_outputs + (split.rows_y.T @ force).numpy()
+            gradient = gradient + (split.rows_u.T @ force).numpy() * self.input_unit
+        of_networks = vjp(raws, point, of_outputs * derivative).numpy()
+        gradient = gradient + of_networks * self.input_unit
         if not math.isfinite(raw.sum() + gradient.sum()):
-            split.instance.raise_not_finite(split.points(inputs))
-        return FirstOrder(y, h, gradient)
+            split.instance.raise_not_finite(split.points(u * self.input_unit))
+        return values, gradient
 
-    def _leaf(self, inputs: np.ndarray) -> torch.Tensor:
-        """The inputs as a leaf of the graph, in the shape of the network where they are its whole
-        input matrix, which saves one node.
-        """
-        point = torch.from_numpy(inputs)
-        gathers = self.split.gathers
-        if len(gathers) == 1 and gathers[0].is_reshape:
-            point = point.view(gathers[0].index.shape)
-        return point.requires_grad_(True)
-
-    def _coupling_gradient(self, u: np.ndarray) -> np.ndarray:
-        """Gradient of the coupling terms of the inputs."""
-        return self._lam + self.rho.inputs * (u - self._x)
+    def gradient(self, u: np.ndarray) -> np.ndarray:
+        """Return the gradient of the objective with the hinge penalty."""
+        return self.values_and_gradient(u)[1]
 
     def _output_gradient(self, y: np.ndarray) -> np.ndarray:
         """Derivative of the objective by each output."""

@@ -28,21 +28,17 @@ class PendingStep(NamedTuple):
         Where it began, and its direction and length.
     values, gradient
         Objective by group, and its gradient, where it began.
-    squared_length, decrease
-        Squared length and predicted decrease of each group.
     """
 
     u: np.ndarray
     step: np.ndarray
     values: np.ndarray
     gradient: np.ndarray
-    squared_length: np.ndarray
-    decrease: np.ndarray
 
 
 @dataclass
-class StepSizeState:
-    """Estimates that are carried from call to call.
+class CurvatureEstimate:
+    """Curvature of the NN block's objective beyond rho, which is carried from call to call.
 
     Attributes
     ----------
@@ -54,6 +50,46 @@ class StepSizeState:
 
     curvature: np.ndarray = field(default_factory=lambda: np.zeros(0))
     largest: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def prepare(self, sub: NNSubproblem) -> None:
+        """Start with zeros in the first call, and limit the estimate in the others."""
+        if len(self.curvature) != sub.n_groups:
+            self.curvature = np.zeros(sub.n_groups)
+            self.largest = np.zeros(sub.n_groups)
+        self.curvature = np.minimum(self.curvature, self._maximum(sub))
+
+    def modulus(self, sub: NNSubproblem) -> np.ndarray:
+        """Return the inverse step length of each group."""
+        return sub.rho.inputs + self.curvature
+
+    def _maximum(self, sub: NNSubproblem) -> np.ndarray:
+        return np.maximum(self.largest, MAX_UNTESTED_CURVATURE * sub.rho.inputs)
+
+    def rejects(
+        self, sub: NNSubproblem, pending: PendingStep, values: np.ndarray, gradient: np.ndarray
+    ) -> np.ndarray:
+        """Test the descent inequality and update L; return the groups whose step is rejected."""
+        squared_length = sub.group_sums(pending.step * pending.step)
+        decrease = -sub.group_sums(pending.gradient * pending.step)
+        decrease -= 0.5 * self.modulus(sub) * squared_length
+        noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
+        failed = values > pending.values - decrease + noise
+        # along a short step across a point of nondifferentiability the curvature is arbitrarily
+        # large
+        is_long = sub.group_sums(np.abs(pending.step) > sub.split.short_step) > 0
+        change = sub.group_sums((gradient - pending.gradient) * pending.step)
+        along_step = change / np.where(is_long, squared_length, 1.0) - sub.rho.inputs
+        self.largest = np.where(is_long, np.maximum(self.largest, along_step), self.largest)
+        # near a point of nondifferentiability no step satisfies the inequality, however short: a
+        # group with the largest curvature takes its step
+        maximum = self._maximum(sub)
+        failed &= self.curvature < maximum
+        larger = np.maximum(CURVATURE_GROWTH * self.curvature, FIRST_CURVATURE * sub.rho.inputs)
+        # near the minimiser rounding errors alone satisfy the inequality
+        reliable = decrease > RELIABLE_DECREASE * noise
+        smaller = np.where(reliable, CURVATURE_DECAY * self.curvature, self.curvature)
+        self.curvature = np.where(failed, np.minimum(larger, maximum), smaller)
+        return failed
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +126,9 @@ class PGD(NNBlock):
     method: str = "gradient"
     learning_rate: float = 0.01
     tolerance: float = 1e-7
-    _learned: StepSizeState = field(default_factory=StepSizeState, init=False, compare=False)
+    _estimate: CurvatureEstimate = field(
+        default_factory=CurvatureEstimate, init=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         if self.method not in ("gradient", "adam"):
@@ -128,14 +166,14 @@ class PGD(NNBlock):
     def _gradient(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Gradient steps; returns the best point of each group."""
         group = sub.split.group_index
-        self._prepare(sub)
+        self._estimate.prepare(sub)
         best = u
         minimum = np.full(sub.n_groups, np.inf)
         pending: PendingStep | None = None
         for k in range(self.steps + 1):
             values, gradient = sub.values_and_gradient(u)
             if pending is not None and k < self.steps:
-                failed = self._test(sub, pending, values, gradient)
+                failed = self._estimate.rejects(sub, pending, values, gradient)
                 if failed.any():  # these groups go back and take a shorter step
                     back = failed[group]
                     u = np.where(back, pending.u, u)
@@ -145,69 +183,12 @@ class PGD(NNBlock):
             minimum = np.minimum(values, minimum)
             if k == self.steps or sub.out_of_time:
                 break
-            pending = self._step(sub, u, values, gradient)
-            if np.abs(pending.step).max() <= self.tolerance:
+            step = sub.project(u - gradient / self._estimate.modulus(sub)[group]) - u
+            if np.abs(step).max() <= self.tolerance:
                 break
-            u = u + pending.step
+            pending = PendingStep(u, step, values, gradient)
+            u = u + step
         return best
-
-    def _prepare(self, sub: NNSubproblem) -> None:
-        learned = self._learned
-        if len(learned.curvature) != sub.n_groups:
-            learned.curvature = np.zeros(sub.n_groups)
-            learned.largest = np.zeros(sub.n_groups)
-        learned.curvature = np.minimum(learned.curvature, self._max_curvature(sub))
-
-    def _step(
-        self, sub: NNSubproblem, u: np.ndarray, values: np.ndarray, gradient: np.ndarray
-    ) -> PendingStep:
-        modulus = sub.rho.inputs + self._learned.curvature
-        step = sub.project(u - gradient / modulus[sub.split.group_index]) - u
-        squared_length = sub.group_sums(step * step)
-        decrease = -sub.group_sums(gradient * step) - 0.5 * modulus * squared_length
-        return PendingStep(u, step, values, gradient, squared_length, decrease)
-
-    def _max_curvature(self, sub: NNSubproblem) -> np.ndarray:
-        """The largest curvature that is accepted in each group."""
-        return np.maximum(self._learned.largest, MAX_UNTESTED_CURVATURE * sub.rho.inputs)
-
-    def _test(
-        self, sub: NNSubproblem, pending: PendingStep, values: np.ndarray, gradient: np.ndarray
-    ) -> np.ndarray:
-        """Test the descent inequality and update L; return the groups whose step is rejected."""
-        self._update_largest(sub, pending, gradient)
-        learned = self._learned
-        noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
-        failed = values > pending.values - pending.decrease + noise
-        curvature = learned.curvature
-        # near the minimiser rounding errors alone satisfy the inequality
-        reliable = pending.decrease > RELIABLE_DECREASE * noise
-        learned.curvature = np.where(reliable, CURVATURE_DECAY * curvature, curvature)
-        # near a point of nondifferentiability no step satisfies the inequality, however short: a
-        # group with the largest curvature takes its step
-        maximum = self._max_curvature(sub)
-        failed &= curvature < maximum
-        larger = np.maximum(CURVATURE_GROWTH * curvature, FIRST_CURVATURE * sub.rho.inputs)
-        learned.curvature = np.where(failed, np.minimum(larger, maximum), learned.curvature)
-        return failed
-
-    def _update_largest(
-        self, sub: NNSubproblem, pending: PendingStep, gradient: np.ndarray
-    ) -> None:
-        """Update the largest curvature along steps that are not short.
-
-        Along a short step across a point of nondifferentiability the curvature is arbitrarily
-        large.
-        """
-        long = np.abs(pending.step) > sub.short_step
-        if not long.any():
-            return
-        is_long = sub.group_sums(long) > 0
-        squared_length = np.where(is_long, pending.squared_length, 1.0)
-        change = sub.group_sums((gradient - pending.gradient) * pending.step)
-        curvature = change / squared_length - sub.rho.inputs
-        largest = self._learned.largest
-        self._learned.largest = np.where(is_long, np.maximum(largest, curvature), largest)
 
     def __repr__(self) -> str:
         rate = f", learning_rate={self.learning_rate:g}" if self.method == "adam" else ""

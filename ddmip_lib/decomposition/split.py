@@ -72,7 +72,7 @@ class Gather:
         """Return the input matrix at coupled inputs u."""
         if not self.is_reshape:
             return torch.where(self.free, u[self.index], self.fixed)
-        x = u if u.shape == self.index.shape else u.view(self.index.shape)
+        x = u.view(self.index.shape)
         return x.clone() if self.in_place else x
 
 
@@ -275,30 +275,21 @@ class Split:
         samples and constraints.
         """
         inputs_of_samples = sp.vstack(list(map(self._incidence, self.gathers)))
-        n_samples = inputs_of_samples.shape[0]
-        sample = self._sample_of_output(n_samples)
-        each_output = np.arange(sample.size)
-        samples_of_outputs = sp.csr_matrix(
-            (np.ones(sample.size), (each_output, sample)), (sample.size, n_samples)
-        )
+        n_samples = len(inputs_of_samples.indptr) - 1
+        shapes = [mapping.output.shape for mapping in self.instance.maps]
+        of_samples = [sp.kron(sp.identity(n), np.ones((q, 1))) for n, q in shapes]
+        sample_of_outputs = sp.block_diag(of_samples, format="csr")
         edges = [
-            [None, inputs_of_samples.T, rows_u.T],
-            [inputs_of_samples, None, (abs(rows_y) @ samples_of_outputs).T],
-            [rows_u, None, None],
+            [inputs_of_samples, sp.identity(n_samples)],
+            [rows_u, abs(rows_y) @ sample_of_outputs],
         ]
-        graph = sp.bmat(edges, format="csr")
-        self.n_groups, component = connected_components(graph, directed=False)
-        component = component.astype(np.int64)
-        self.group_index = component[: self.inputs.size]
-        self.output_group_index = component[self.inputs.size + sample]
+        self.n_groups, of_nodes, of_edges = components(sp.bmat(edges, format="csr"))
+        self.group_index = of_nodes[: self.inputs.size]
+        self.output_group_index = of_edges[sample_of_outputs.indices]
         self.group = torch.tensor(self.group_index)
         self.output_group = torch.tensor(self.output_group_index)
-        self.constraint_group = torch.tensor(component[self.inputs.size + n_samples :])
+        self.constraint_group = torch.tensor(of_edges[n_samples:])
         self.constraint_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
-
-    def _sample_of_output(self, n_samples: int) -> np.ndarray:
-        counts = [np.full(m.output.shape[0], m.output.shape[1]) for m in self.instance.maps]
-        return np.repeat(np.arange(n_samples), np.concatenate(counts))
 
     def _incidence(self, gather: Gather) -> sp.csr_matrix:
         """Matrix of samples and coupled inputs, nonzero where an input enters a sample."""
@@ -401,3 +392,13 @@ class Split:
         if again:
             return Sweeps(low=RESTART_CYCLE_START, lengths=(RESTART_CYCLE_LENGTH,))
         return Sweeps()
+
+
+def components(incidence: sp.csr_matrix) -> tuple[int, np.ndarray, np.ndarray]:
+    """Return the connected components of a hypergraph, with a node for each column of its incidence
+    matrix and an edge for each row: their number, and those of the nodes and of the edges.
+    """
+    graph = sp.bmat([[None, incidence.T], [incidence, None]], format="csr")
+    n, component = connected_components(graph, directed=False)
+    of_nodes, of_edges = np.split(component.astype(np.int64), [incidence.shape[1]])
+    return n, of_nodes, of_edges

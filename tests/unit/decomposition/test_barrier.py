@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ddmip_lib import PGD, DualDecomposition
-from ddmip_lib.decomposition.barrier import BarrierPoint, BarrierProblem, LogBarrier
+from ddmip_lib.decomposition.barrier import LogBarrier
+from ddmip_lib.decomposition.interior import BarrierPoint, BarrierProblem
 from ddmip_lib.errors import ProblemError
 from tests.builders.clocks import LONG
 from tests.builders.instances import build
@@ -296,7 +297,7 @@ def test_hessian_vector_products_against_finite_differences():
     groups = (sub.group, sub.constraint_group, 3)
     barred = torch.tensor([True, False, True])
     kappa[-2] = 0.0
-    f = BarrierProblem(sub.parts, (sub.lower, sub.upper), groups, barred, kappa, 2.0)
+    f = BarrierProblem(sub.parts, sub.lower, sub.upper, *groups, barred, kappa, 2.0)
     u = torch.tensor(LogBarrier(mu_final=1e-2).minimise(sub, np.zeros(12)))
     v = torch.tensor(np.random.default_rng(0).normal(size=12))
 

@@ -15,7 +15,8 @@ from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.decomposition.barrier import MIN_SLACK_FRACTION, LogBarrier
+from ddmip_lib.decomposition.barrier import LogBarrier
+from ddmip_lib.decomposition.central_path import MIN_SLACK_FRACTION
 from ddmip_lib.decomposition.graph_split import GraphSplit, output_ranges
 from ddmip_lib.decomposition.mip_block import mip_block
 from ddmip_lib.decomposition.nn_block import NNSubproblem
