@@ -242,8 +242,8 @@ MUTATIONS = [
     Mutation(
         "tightening-sign",
         "ddmip_lib/decomposition/paper_split.py",
-        "self.tightening + left +",
-        "self.tightening - left +",
+        "self.tightening + h +",
+        "self.tightening - h +",
         (
             GUARDS
             + "TestNNSubproblem::test_tightening_grows_where_the_point_violates_and_shrinks_where_it_leaves_room",

@@ -154,30 +154,30 @@ def newton_direction(
     steps
         Maximum number of steps of conjugate gradients.
     """
-    f = at.f
     direction = torch.zeros_like(gradient)
-    residual = torch.where(active[f.group], -gradient, 0.0)
+    residual = torch.where(active[at.f.group], -gradient, 0.0)
     search = at.preconditioner * residual
-    size = f.total(residual * search)
-    goal = torch.minimum(CG_REDUCTION * size, CG_GAP_FRACTION * CENTRED * mu * f.gap)
+    size = at.f.total(residual * search)
+    goal = torch.minimum(CG_REDUCTION * size, CG_GAP_FRACTION * CENTRED * mu * at.f.gap)
     goal = goal.clamp(min=NO_CURVATURE * size)
     for k in range(steps):
         product = at.hessian_times(search, mu)
-        curvature = f.total(search * product)
-        squared_length = f.total(search * search / at.preconditioner)
-        concave = active & (curvature <= NO_CURVATURE * squared_length)
+        curvature = at.f.total(search * product)
+        concave = active & (
+            curvature <= NO_CURVATURE * at.f.total(search * search / at.preconditioner)
+        )
         if k == 0:
-            direction = torch.where(concave[f.group], search, direction)
+            direction = torch.where(concave[at.f.group], search, direction)
         active = active & ~concave
-        length = torch.where(active, size / curvature, 0.0)[f.group]
+        length = torch.where(active, size / curvature, 0.0)[at.f.group]
         direction = direction + length * search
         residual = residual - length * product
         before = size
-        size = f.total(residual * residual * at.preconditioner)
+        size = at.f.total(residual * residual * at.preconditioner)
         active = active & (size > goal)
-        search = at.preconditioner * residual + (size / before)[f.group] * search
-        search = torch.where(active[f.group], search, 0.0)
-        if not active.any() or f.out_of_time():
+        search = at.preconditioner * residual + (size / before)[at.f.group] * search
+        search = torch.where(active[at.f.group], search, 0.0)
+        if not active.any() or at.f.out_of_time():
             break
     return direction, size
 

@@ -106,8 +106,8 @@ class NNSubproblem:
         raw = flat(raws)
         y, derivative = split.surrogate_and_derivative(raw)
         of_coupling = self._lam + self.rho.inputs * (u - self._x)
-        terms = self._output_terms(torch.from_numpy(y)).numpy()
-        values = np.bincount(split.output_group_index, terms, self.n_groups)
+        of_outputs = self._output_terms(torch.from_numpy(y)).numpy()
+        values = np.bincount(split.output_group_index, of_outputs, self.n_groups)
         values += self.group_sums(0.5 * (self._lam + of_coupling) * (u - self._x))
         of_outputs = self._output_gradient(y)
         gradient = of_coupling
@@ -117,8 +117,7 @@ class NNSubproblem:
             force = split.hinge_weight * torch.relu(h + split.tightening)
             of_outputs = of_outputs + (split.rows_y.T @ force).numpy()
             gradient = gradient + (split.rows_u.T @ force).numpy() * self.input_unit
-        of_networks = vjp(raws, point, of_outputs * derivative).numpy()
-        gradient = gradient + of_networks * self.input_unit
+        gradient = gradient + self.input_unit * vjp(raws, point, of_outputs * derivative).numpy()
         if not math.isfinite(raw.sum() + gradient.sum()):
             split.instance.raise_not_finite(split.points(u * self.input_unit))
         return values, gradient

@@ -122,51 +122,44 @@ class PaperSplit(Split):
         """Write the constraints on outputs and the bounds of outputs as rows_u u + rows_y y <=
         rows_b.
         """
-        rows_b, is_equality = self._right_hand_side(on_outputs)
-        kept = np.isfinite(rows_b)
-        rows = self.milp.rows[on_outputs].tocsc()
-        a_u = rows[:, self.inputs]
-        a_y = rows[:, self.output_positions]
-        zero = sp.csr_matrix((self.output_positions.size, self.inputs.size))
-        identity = sp.identity(self.output_positions.size, format="csr")
-        rows_u = sp.vstack([a_u, -a_u, zero, zero]).tocsr()[kept]
-        rows_y = sp.vstack([a_y, -a_y, identity, -identity]).tocsr()[kept]
+        outputs = self.output_positions
+        rows, lower, upper = self._user_constraints(on_outputs)
+        bounds = sp.identity(self.milp.n_variables, format="csc")[outputs]
+        left = sp.vstack([rows, -rows, bounds, -bounds], format="csc")
+        right = np.concatenate([upper, -lower, *self._output_bounds()])
+        fixed = self.milp.lower[outputs] == self.milp.upper[outputs]
+        is_equality = np.concatenate([np.tile(lower == upper, 2), np.tile(fixed, 2)])
+        kept = np.isfinite(right)
+        rows_u = left[:, self.inputs].tocsr()[kept]
+        rows_y = left[:, outputs].tocsr()[kept]
         self._find_groups(rows_u, rows_y)
         self.rows_u = _sparse_tensor(rows_u)
         self.rows_y = _sparse_tensor(rows_y)
-        self.rows_b = torch.tensor(rows_b[kept])
+        self.rows_b = torch.tensor(right[kept])
         self.tightening = torch.zeros_like(self.rows_b)
         self.constraint_has_interior = torch.tensor(~is_equality[kept])
         self._margin = CONSTRAINT_MARGIN * self.constraint_has_interior.double()
 
-    def _right_hand_side(self, on_outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Right-hand sides of the constraints and of the bounds of outputs, and which of them are
-        equalities.
-        """
-        lower, upper = self._sides(on_outputs)
-        output_lower, output_upper = self._output_bounds()
-        at = self.output_positions
-        is_fixed = self.milp.lower[at] == self.milp.upper[at]
-        is_equality = lower == upper
-        right_hand_side = np.concatenate([upper, -lower, output_upper, -output_lower])
-        return right_hand_side, np.concatenate([is_equality, is_equality, is_fixed, is_fixed])
-
-    def _sides(self, on_outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sides of the constraints on outputs, less the terms of fixed variables."""
+    def _user_constraints(
+        self, on_outputs: np.ndarray
+    ) -> tuple[sp.csc_matrix, np.ndarray, np.ndarray]:
+        """Matrix and sides of the constraints on outputs, less the terms of fixed variables."""
         milp = self.milp
-        fixed = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
-        fixed[self.inputs] = 0.0
+        fixed = np.where(milp.lower >= milp.upper, milp.lower, 0.0)
         fixed[self.output_positions] = 0.0
-        constant = milp.rows[on_outputs].tocsc() @ fixed
-        return milp.row_lower[on_outputs] - constant, milp.row_upper[on_outputs] - constant
+        rows = milp.rows[on_outputs].tocsc()
+        constant = rows @ fixed
+        return rows, milp.row_lower[on_outputs] - constant, milp.row_upper[on_outputs] - constant
 
     def _output_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bounds of the outputs, without the bounds 0 and 1 that every class satisfies."""
+        """Upper bounds of the outputs and of their negatives, without the bounds 0 and 1 that every
+        class satisfies.
+        """
         lower = self.milp.lower[self.output_positions]
         upper = self.milp.upper[self.output_positions]
-        lower = np.where(self.instance.classes & (lower <= 0), -np.inf, lower)
-        upper = np.where(self.instance.classes & (upper >= 1), np.inf, upper)
-        return lower, upper
+        classes = self.instance.classes
+        lower = np.where(classes & (lower <= 0), -np.inf, lower)
+        return np.where(classes & (upper >= 1), np.inf, upper), -lower
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         r"""Return $\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
@@ -180,9 +173,8 @@ class PaperSplit(Split):
             return raw, 1.0
         soft = expit(raw / self.temperature)
         derivative = soft * (1.0 - soft) / self.temperature
-        return np.where(self.instance.classes, soft, raw), np.where(
-            self.instance.classes, derivative, 1.0
-        )
+        classes = self.instance.classes
+        return np.where(classes, soft, raw), np.where(classes, derivative, 1.0)
 
     def end_cycle(self) -> None:
         """Change the temperature, unless the user has set it.
@@ -198,11 +190,10 @@ class PaperSplit(Split):
         """Update the tightening by the violation or slack of the true network at x."""
         if not len(self.rows_b):
             return
-        point = torch.tensor(x)
-        pairs = zip(self.instance.predictors, self.gathers, strict=True)
-        outputs = [p.outputs_of(p.finite_raw(gather(point).numpy())).ravel() for p, gather in pairs]
-        left = self.constraint_values(point, torch.tensor(np.concatenate(outputs)))
-        self.tightening = torch.relu(self.tightening + left + self._margin)
+        pairs = zip(self.instance.predictors, self.predictions(x), strict=True)
+        y = np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in pairs])
+        h = self.constraint_values(torch.tensor(x), torch.tensor(y))
+        self.tightening = torch.relu(self.tightening + h + self._margin)
 
     def block_model(self, seed: int = 0) -> Model:
         """Return a SCIP copy of the user's model without the constraints on outputs."""
@@ -255,15 +246,11 @@ class PaperSplit(Split):
         """Gradients of F in units of `input_unit`, without the hinge unless the objective is
         constant.
         """
-        gradients = np.array([self._gradient_of_cost(p) for p in points]) + self.cost[self.inputs]
+        gradients = np.array([self.gradient(p, with_hinge=False) for p in points])
+        gradients += self.cost[self.inputs]
         if len(self.rows_b) and np.abs(gradients).max() < ZERO_OBJECTIVE_GRADIENT:
             gradients = np.array([self.gradient(p) for p in points])
         return gradients * self.input_unit
-
-    @torch.enable_grad()
-    def _gradient_of_cost(self, u: np.ndarray) -> np.ndarray:
-        point = torch.tensor(u, requires_grad=True)
-        return vjp([torch.from_numpy(self.cost_of_outputs) @ self.outputs(point)], point).numpy()
 
     @torch.enable_grad()
     def _estimate_hinge_weight(self) -> float:
@@ -275,12 +262,11 @@ class PaperSplit(Split):
         cost_gradients = []
         for sample in self._sample(HINGE_SAMPLES, np.random.default_rng(0)):
             u = torch.tensor(sample, requires_grad=True)
-            y = self.outputs(u)
-            value = self.rows_u @ u + self.rows_y @ y
+            value = self.rows_u @ u + self.rows_y @ self.outputs(u)
             values.append(value.detach())
-            constraint_gradients.append(vjp([value.sum()], u, keep_graph=True))
-            of_networks = vjp([torch.from_numpy(self.cost_of_outputs) @ y], u)
-            cost_gradients.append(of_networks + torch.tensor(self.cost[self.inputs]))
+            constraint_gradients.append(vjp([value.sum()], u))
+            of_cost = self.gradient(sample, with_hinge=False) + self.cost[self.inputs]
+            cost_gradients.append(torch.from_numpy(of_cost))
         spread = torch.stack(values).std(dim=0).pow(2).mean().sqrt().item()
         of_constraints = _root_mean_square(constraint_gradients)
         if of_constraints <= 0:
@@ -290,11 +276,8 @@ class PaperSplit(Split):
 
     def _median_logit(self) -> float:
         """Median absolute logit at the start, 1 where it is zero or there is none."""
-        point = torch.tensor(self.start)
-        logits = []
-        for predictor, gather in zip(self.instance.predictors, self.gathers, strict=True):
-            if predictor.gives_class:
-                logits.append(np.abs(predictor.finite_raw(gather(point).numpy())).ravel())
+        pairs = zip(self.instance.predictors, self.predictions(self.start), strict=True)
+        logits = [np.abs(raw).ravel() for predictor, raw in pairs if predictor.gives_class]
         size = float(np.median(np.concatenate(logits))) if logits else 0.0
         return size if size > MIN_LOGIT else 1.0
 

@@ -22,44 +22,6 @@ Equalities = tuple[sp.csc_matrix, np.ndarray]
 Inequalities = tuple[sp.csc_matrix, np.ndarray, np.ndarray]
 
 
-class Moves(NamedTuple):
-    """Steps of the coupled variables, as read from the equalities.
-
-    Attributes
-    ----------
-    owner, base
-        Coupled variable of each equality, and its value without steps.
-    step, variable
-        Each step, and the coupled variable that it moves.
-    direction, rate
-        0 for a step up, 1 for a step down; distance moved by one unit of the step.
-    """
-
-    owner: np.ndarray
-    base: np.ndarray
-    step: np.ndarray
-    variable: np.ndarray
-    direction: np.ndarray
-    rate: np.ndarray
-
-    @classmethod
-    def of(cls, slots: np.ndarray, steps: np.ndarray, equalities: Equalities) -> Self:
-        """Read the equalities, each of which holds one coupled variable."""
-        a, b = equalities
-        of_coupled = a[:, slots].tocsr()
-        owner = of_coupled.indices
-        of_steps = a[:, steps].tocoo()
-        moves = -of_steps.data / of_coupled.data[of_steps.row]
-        return cls(
-            owner=owner,
-            base=b / of_coupled.data,
-            step=steps[of_steps.col],
-            variable=owner[of_steps.row],
-            direction=(moves < 0).astype(int),
-            rate=np.abs(moves),
-        )
-
-
 class Budgets(NamedTuple):
     """A separable block with budgets. Arrays of shape (2, k) describe the steps up and down of the
     k coupled variables.
@@ -121,54 +83,14 @@ class Budgets(NamedTuple):
             return None
         if not _has_form(slots, steps, equalities[0], inequalities):
             return None
-        moves = Moves.of(slots, steps, equalities)
-        at = (moves.direction, moves.variable)
-        if len(np.unique(2 * moves.variable + moves.direction)) < len(moves.step):
-            return None  # two steps of one variable in the same direction
         lower = bounds[0][slots]
         upper = bounds[1][slots]
-        base = np.clip(0.0, lower, upper)
-        base[moves.owner] = moves.base
-        if ((lower > base) | (base > upper)).any():
+        base, step, rate, reach = _read_equalities(slots, steps, equalities, bounds)
+        two_alike = np.count_nonzero(step >= 0) < len(steps)  # of one variable, in one direction
+        if two_alike or ((lower > base) | (base > upper)).any():
             return None
-        max_move = np.zeros((2, len(slots)))
-        max_move[:, np.setdiff1d(np.arange(len(slots)), moves.owner)] = np.inf
-        max_move[at] = moves.rate * bounds[1][moves.step]
-        max_move = np.minimum(max_move, [upper - base, base - lower])
-        return cls._with_budgets(lower, upper, base, moves, max_move, inequalities)
-
-    @classmethod
-    def _with_budgets(
-        cls,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        base: np.ndarray,
-        moves: Moves,
-        max_move: np.ndarray,
-        inequalities: Inequalities,
-    ) -> Self:
-        """Add the budget of each step."""
-        g = inequalities[0]
-        entries = g.tocoo()
-        budget = np.full(g.shape[1] + 1, -1)  # the last entry: no step
-        budget[entries.col] = entries.row
-        use = np.zeros(g.shape[1] + 1)
-        use[entries.col] = entries.data
-        step = np.full(max_move.shape, -1)
-        step[moves.direction, moves.variable] = moves.step
-        rate = np.ones(max_move.shape)
-        rate[moves.direction, moves.variable] = moves.rate
-        return cls(
-            lower,
-            upper,
-            base,
-            step,
-            rate,
-            max_move,
-            budget[step],
-            use[step] / rate,
-            inequalities[2],
-        )
+        max_move = np.minimum(reach, [upper - base, base - lower])
+        return cls(lower, upper, base, step, rate, max_move, *_budgets(step, rate, inequalities))
 
     def solve(self, best: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r"""Minimise $\sum_i \rho_i (x_i - t_i)^2$.
@@ -197,6 +119,46 @@ class Budgets(NamedTuple):
             mu = _multiplier(use, self.max_move[at], wanted[at], weight[at], self.capacity[r])
             moved[at] = np.clip(wanted[at] - mu * use / weight[at], 0.0, self.max_move[at])
         return np.clip(self.base + moved[0] - moved[1], self.lower, self.upper), moved / self.rate
+
+
+def _read_equalities(
+    slots: np.ndarray,
+    steps: np.ndarray,
+    equalities: Equalities,
+    bounds: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    """Values of the coupled variables without steps; their steps up and down, the distances moved
+    by one unit of each, and the distances that the bounds of the steps allow.
+    """
+    a, b = equalities
+    of_coupled = a[:, slots].tocsr()
+    owner = of_coupled.indices  # the coupled variable of each equality
+    base = np.clip(0.0, bounds[0][slots], bounds[1][slots])
+    base[owner] = b / of_coupled.data
+    of_steps = a[:, steps].tocoo()
+    move = -of_steps.data / of_coupled.data[of_steps.row]
+    at = ((move < 0).astype(int), owner[of_steps.row])
+    step = np.full((2, len(slots)), -1)
+    step[at] = steps[of_steps.col]
+    rate = np.ones(step.shape)
+    rate[at] = np.abs(move)
+    reach = np.full(step.shape, np.inf)
+    reach[:, owner] = 0.0
+    reach[at] = rate[at] * bounds[1][step[at]]
+    return base, step, rate, reach
+
+
+def _budgets(
+    step: np.ndarray, rate: np.ndarray, inequalities: Inequalities
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The budget of each step, its use by one unit of distance, and the budgets."""
+    g, _, capacity = inequalities
+    entries = g.tocoo()
+    budget = np.full(g.shape[1] + 1, -1)  # the last entry: no step
+    budget[entries.col] = entries.row
+    use = np.zeros(g.shape[1] + 1)
+    use[entries.col] = entries.data
+    return budget[step], use[step] / rate, capacity
 
 
 def _has_form(

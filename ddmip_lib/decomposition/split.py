@@ -200,6 +200,11 @@ class Split:
         inputs = torch.from_numpy(u[: self.inputs.size])
         return [gather(inputs).numpy().copy() for gather in self.gathers]
 
+    def predictions(self, u: np.ndarray) -> list[np.ndarray]:
+        """Return the raw predictions of all networks at u, on the CPU and in double precision."""
+        pairs = zip(self.instance.predictors, self.points(u), strict=True)
+        return [predictor.finite_raw(x) for predictor, x in pairs]
+
     def place(self, device: torch.device | str, dtype: torch.dtype) -> None:
         """Evaluate the networks of the NN block on a device, in a precision.
 
@@ -242,7 +247,7 @@ class Split:
         """Return the squared-hinge penalty of each constraint."""
         return 0.5 * self.hinge_weight * torch.relu(h + self.tightening) ** 2
 
-    def g(self, u: torch.Tensor) -> torch.Tensor:
+    def g(self, u: torch.Tensor, with_hinge: bool = True) -> torch.Tensor:
         """Return the NN block's own objective with the penalty of its constraints, as a
         differentiable scalar.
         """
@@ -250,15 +255,15 @@ class Split:
         value = y.new_zeros(())
         if self.cost_of_outputs is not None:
             value = torch.from_numpy(self.cost_of_outputs) @ y
-        if len(self.rows_b):
+        if with_hinge and len(self.rows_b):
             value = value + self.hinge_terms(self.constraint_values(u, y)).sum()
         return value
 
-    def gradient(self, u: np.ndarray) -> np.ndarray:
+    @torch.enable_grad()
+    def gradient(self, u: np.ndarray, with_hinge: bool = True) -> np.ndarray:
         """Return the gradient of g; gradients of weights are not computed."""
-        with torch.enable_grad():
-            point = torch.tensor(u, requires_grad=True)
-            return vjp([self.g(point)], point).numpy()
+        point = torch.tensor(u, requires_grad=True)
+        return vjp([self.g(point, with_hinge)], point).numpy()
 
     def copies(self, u: np.ndarray) -> np.ndarray:
         r"""Return the NN block's copies $\kappa(u)$ of the coupled quantities."""
