@@ -76,12 +76,12 @@ class QPBlock:
         self.mine = self.mask[split.coupled]
         self.slots = np.searchsorted(self.kept, split.coupled[self.mine])
         within = split.mip_constraints & (abs(milp.rows) @ self.mask > 0)
-        rows = milp.rows[within][:, self.kept]
-        lower = milp.row_lower[within]
-        upper = milp.row_upper[within]
-        equal = lower == upper
-        self.equalities = (rows[equal].tocsc(), upper[equal])
-        self.inequalities = (rows[~equal].tocsc(), lower[~equal], upper[~equal])
+        self.rows = milp.rows[within][:, self.kept]
+        self.sides = (milp.row_lower[within], milp.row_upper[within])
+        equal = self.sides[0] == self.sides[1]
+        self.equalities = (self.rows[equal].tocsc(), self.sides[1][equal])
+        unequal = (side[~equal] for side in self.sides)
+        self.inequalities = (self.rows[~equal].tocsc(), *unequal)
         self.bounds = (milp.lower[self.kept], milp.upper[self.kept])
         self.budgets = Budgets.find(
             self.slots, split.cost[self.kept], self.equalities, self.inequalities, self.bounds
@@ -125,25 +125,15 @@ class QPBlock:
         """The minimiser, or None if the end point of PIQP is infeasible."""
         diagonal = np.zeros(self.kept.size)
         diagonal[self.slots] = rho
-        each = np.arange(self.kept.size + 1, dtype=np.int32)
-        shape = (self.kept.size, self.kept.size)
-        quadratic = sp.csc_matrix((diagonal, each[:-1], each), shape)
+        each = np.arange(self.kept.size)
+        quadratic = sp.csc_matrix((diagonal, (each, each)))
         # a new solver each time: update() of an existing one may end at PIQP's iteration limit
         solver = piqp.SparseSolver()
         solver.setup(quadratic, cost, *self.equalities, *self.inequalities, *self.bounds)
         status = solver.solve()
         x = np.clip(solver.result.x, *self.bounds)
-        if status != piqp.PIQP_SOLVED and not self._violation(x) <= TOLERANCE:
-            return None
-        return x
-
-    def _violation(self, x: np.ndarray) -> float:
-        """The largest relative violation of a constraint."""
-        a, b = self.equalities
-        g, lower, upper = self.inequalities
-        of_equalities = relative_violation(a @ x, b, b)
-        of_inequalities = relative_violation(g @ x, lower, upper)
-        return float(np.concatenate([of_equalities, of_inequalities]).max(initial=0.0))
+        violation = relative_violation(self.rows @ x, *self.sides).max(initial=0.0)
+        return x if status == piqp.PIQP_SOLVED or violation <= TOLERANCE else None
 
 
 class JointBlock:

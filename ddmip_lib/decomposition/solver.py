@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -293,44 +293,42 @@ class DualDecomposition(Method):
         state.k += 1
         # the iterate, verified by the true network; then the penalty of the next iteration
         state.verify()
-        info = self._residuals(state, before, rho)
-        state.record(max(info.primal), max(info.dual), times)
-        self._next_penalty(state, info)
-        return state
-
-    def _residuals(self, state: ADMMState, before: ADMMState, rho: np.ndarray) -> ResidualInfo:
-        split = state.split
-        primal = split.scale_inputs(state.copies - state.w)
-        dual = split.scale_inputs(rho * (state.copies - before.copies), -1)
-        return ResidualInfo(
-            state.rho,
-            split.max_by_part(primal),
-            split.max_by_part(dual),
-            settled=False,
-            descends=partial(state.descends_from, before),
-        )
-
-    def _next_penalty(self, state: ADMMState, info: ResidualInfo) -> None:
-        """Set the penalty of the next iteration, or end the run."""
+        primal = state.split.residual(r)
+        dual = state.split.residual(rho * (state.copies - before.copies), -1)
+        state.record(max(primal), max(dual), times)
         if state.seconds_left <= 0:  # a truncated block shows nothing about convergence
             state.stopped = "time_limit"
-            return
+        else:
+            self._next_penalty(state, before, primal, dual)
+        return state
+
+    def _next_penalty(
+        self,
+        state: ADMMState,
+        before: ADMMState,
+        primal: tuple[float, float],
+        dual: tuple[float, float],
+    ) -> None:
+        """Set the penalty of the next iteration, or end the run."""
         stopping = Stopping(self.primal_tolerance, self.dual_tolerance, self.detect_cycles)
-        converged = stopping.converged(state, max(info.primal), max(info.dual))
-        cycles = not converged and stopping.repeats(state, max(*info.primal, *info.dual))
-        following = state.penalty.after(replace(info, settled=converged or cycles))
+        settled = None
+        if stopping.converged(state, max(primal), max(dual)):
+            settled = "converged"
+        elif stopping.repeats(state, max(*primal, *dual)):
+            settled = "cycle"
+        descends = partial(state.descends_from, before)
+        info = ResidualInfo(state.rho, primal, dual, settled is not None, descends)
+        following = state.penalty.after(info)
         without_point = state.split.couples_outputs and state.incumbent.values is None
-        if following is None and not converged and not cycles and without_point:
+        if following is None and settled is None and without_point:
             following = state.rho  # with the last penalty the blocks may still agree
         if following is None or following.inputs < state.rho.inputs:  # the penalty cycle ends
             state.restore_feasibility()
             state.split.end_cycle()
-        if following is not None:
-            state.rho = following
-        elif converged:
-            state.stopped = "converged"
+        if following is None:
+            state.stopped = settled or "iteration_limit"
         else:
-            state.stopped = "cycle" if cycles else "iteration_limit"
+            state.rho = following
 
     def run(self, run: Run) -> Solution:
         """Run Algorithm 1, repeatedly if neither start nor penalty was given."""

@@ -41,6 +41,15 @@ RESTART_CYCLE_LENGTH = 25
 class Gather:
     """The input matrix of one network as a function of u.
 
+    Parameters
+    ----------
+    mapping
+        Positions of the inputs of the network.
+    milp
+        The model, whose lower bounds are the values of fixed inputs.
+    inputs
+        Positions of the coupled inputs.
+
     Attributes
     ----------
     free
@@ -51,29 +60,22 @@ class Gather:
         Values of the other entries.
     is_reshape
         Whether the matrix is u itself in another shape.
-    in_place
-        Whether the network overwrites its own input.
     """
 
-    def __init__(
-        self, net: torch.nn.Module, index: np.ndarray, fixed: np.ndarray, n_inputs: int
-    ) -> None:
+    def __init__(self, mapping: InputMap, milp: MILP, inputs: np.ndarray) -> None:
+        position_in_u = np.full(milp.n_variables, -1)
+        position_in_u[inputs] = np.arange(inputs.size)
+        index = np.where(mapping.index >= 0, position_in_u[mapping.index], -1)
         self.free = torch.tensor(index >= 0)
         self.index = torch.tensor(np.maximum(index, 0))
-        self.fixed = torch.tensor(fixed)
-        self.is_reshape = np.array_equal(index.ravel(), np.arange(n_inputs))
-        probe = self.fixed.clone()
-        version = probe._version
-        with torch.no_grad():
-            net(probe)
-        self.in_place = probe._version != version
+        self.fixed = torch.tensor(mapping.at(milp.lower))
+        self.is_reshape = np.array_equal(index.ravel(), np.arange(inputs.size))
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
-        """Return the input matrix at coupled inputs u."""
-        if not self.is_reshape:
-            return torch.where(self.free, u[self.index], self.fixed)
-        x = u.view(self.index.shape)
-        return x.clone() if self.in_place else x
+        """Return the input matrix at coupled inputs u, which the network may overwrite."""
+        if self.is_reshape:
+            return u.view(self.index.shape).clone()
+        return torch.where(self.free, u[self.index], self.fixed)
 
 
 class Split:
@@ -163,20 +165,12 @@ class Split:
         unit = np.where(self.milp.integer[self.inputs], 1.0, width)
         self.input_unit: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
         self.short_step = SHORT_STEP * width / self.input_unit
-        self.gathers = [self._gather(p.net, mapping) for p, mapping in instance.networks]
+        self.gathers = [Gather(mapping, self.milp, self.inputs) for mapping in instance.maps]
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [
             predictor.net for predictor in instance.predictors
         ]
         self.output_positions = instance.outputs
         self.start = self._start(start)
-
-    def _gather(self, net: torch.nn.Module, mapping: InputMap) -> Gather:
-        position_in_u = np.full(self.milp.n_variables, -1)
-        position_in_u[self.inputs] = np.arange(self.inputs.size)
-        is_variable = mapping.index >= 0
-        index = np.where(is_variable, position_in_u[mapping.index], -1)
-        fixed = np.where(is_variable, self.milp.lower[mapping.index], mapping.constant)
-        return Gather(net, index, fixed, self.inputs.size)
 
     def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
         """u at the given input matrices, else a point of the box near zero (many ReLUs are not
@@ -198,7 +192,7 @@ class Split:
     def points(self, u: np.ndarray) -> list[np.ndarray]:
         """Return the networks' input matrices at coupled variables u."""
         inputs = torch.from_numpy(u[: self.inputs.size])
-        return [gather(inputs).numpy().copy() for gather in self.gathers]
+        return [gather(inputs).numpy() for gather in self.gathers]
 
     def predictions(self, u: np.ndarray) -> list[np.ndarray]:
         """Return the raw predictions of all networks at u, on the CPU and in double precision."""
@@ -371,9 +365,12 @@ class Split:
         inputs, outputs = np.split(values, [self.inputs.size])
         return np.concatenate([inputs / self.input_unit**power, outputs])
 
-    def max_by_part(self, values: np.ndarray) -> tuple[float, float]:
-        """Return the largest absolute value of the inputs' entries, and of the outputs'."""
-        inputs, outputs = np.split(np.abs(values), [self.inputs.size])
+    def residual(self, values: np.ndarray, power: int = 1) -> tuple[float, float]:
+        """Return the largest absolute value of the inputs' entries, and of the outputs', in units
+        as in `scale_inputs`.
+        """
+        scaled = np.abs(self.scale_inputs(values, power))
+        inputs, outputs = np.split(scaled, [self.inputs.size])
         return float(inputs.max()), float(outputs.max(initial=0.0))
 
     def scale(self, gain: float, seed: int) -> Penalty:
