@@ -201,7 +201,7 @@ class Blocks:
             )
 
     def _stacked(self, name: str) -> np.ndarray:
-        """A field of all modes, with a row for each row of the table."""
+        """A field of all modes, with an entry for each row of the table."""
         values = [getattr(mode, name) for mode in self.modes]
         return np.concatenate(values) if name in AXES else np.array(values)[self.mode]
 
@@ -218,15 +218,7 @@ class Blocks:
         BlockRows
             What a search for options needs of these rows.
         """
-        return BlockRows(
-            at,
-            self.mode[at],
-            self.lower[at],
-            self.upper[at],
-            self.base[at],
-            self.cap[at],
-            self.worth[at],
-        )
+        return BlockRows(at, *(getattr(self, name)[at] for name in BlockRows._fields[1:]))
 
     def mode_rates(self, prices: np.ndarray) -> np.ndarray:
         """Compute the cost of a unit above and below the base point, for each mode.

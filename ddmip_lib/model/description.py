@@ -184,8 +184,6 @@ class Description:
             return _tensor(value)
         if kind is np.ndarray and not value.dtype.hasobject:
             return repr(value.dtype), value.shape, value.tobytes()
-        if kind is np.ndarray:
-            return value.shape, value.tolist()
         if isinstance(value, types.ModuleType):
             return (_known_module(value),)
         name = _known_name(value)

@@ -146,8 +146,9 @@ class NeuralMIP:
         y = _output_matrix(outputs, shape)
         self._check_variables(x, y, kind.gives_class)
         label = getattr(module, "original_name", type(module).__name__)
-        network = on_copies(network, *box(x))
-        validate_network(network, *box(x), kind.gives_class)
+        bounds = box(x)
+        network = on_copies(network, *bounds)
+        validate_network(network, *bounds, kind.gives_class)
         x = tie_expressions(self.model, x, f"{label}{len(self.predictors)}_input")
         if outputs is None:
             y = self._new_outputs(shape, f"{label}{len(self.predictors)}", kind.gives_class)

@@ -215,6 +215,4 @@ def _nearest_activity(milp: MILP, values: np.ndarray, known: np.ndarray) -> np.n
     at_upper = entries.data * np.where(known, values, milp.upper)[entries.col]
     low = np.bincount(entries.row, np.minimum(at_lower, at_upper), milp.n_rows)
     high = np.bincount(entries.row, np.maximum(at_lower, at_upper), milp.n_rows)
-    activity = np.clip(milp.rows @ values, *milp.sides)
-    activity = np.where(high < milp.row_lower, high, activity)
-    return np.where(low > milp.row_upper, low, activity)
+    return np.clip(np.clip(milp.rows @ values, *milp.sides), low, high)
