@@ -15,14 +15,12 @@ from ..programs.branching import BestFirst, branches, fractionality, integer_bra
 from ..proofs.checking import cutoff, submit_point
 from ..proofs.encoding import relax_bounds
 from .relaxation import (
+    BoundedBox,
     InputBox,
     LinearRelaxation,
     OutputBounds,
     Place,
-    best_multipliers,
     bounds_by_sample,
-    bounds_on_box,
-    tighten_outputs,
 )
 
 NODES_PER_BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
@@ -36,25 +34,18 @@ MIN_RELATIVE_WIDTH = (
 
 
 @dataclass(eq=False)
-class BoxNode:
+class BoxNode(BoundedBox):
     """A node of the search: a box, and what is known on it.
 
     Attributes
     ----------
-    lower, upper
-        Bounds of all variables.
     bound
         Proven bound of the objective, as a minimisation.
-    output_bounds
-        Bounds of the networks' outputs.
     point
         Solution of the linear relaxation, None where there is none.
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
-    bound: float
-    output_bounds: dict[Place, OutputBounds]
+    bound: float = -np.inf
     point: np.ndarray | None = None
 
     def child(self, lower: np.ndarray, upper: np.ndarray) -> "BoxNode":
@@ -96,7 +87,7 @@ class SpatialBranchAndBound:
     Attributes
     ----------
     multipliers
-        Best multipliers of the entire domain (see `best_multipliers`).
+        Best multipliers of the entire domain (see `BoundedBox`).
     nodes
         Number of linear relaxations that were solved.
     history
@@ -108,8 +99,7 @@ class SpatialBranchAndBound:
         self.instance = incumbent.instance
         self.deadline = deadline
         self.inputs = self.instance.free_inputs
-        lower, upper = relax_bounds(self.instance, self.incumbent.units)
-        self.root = BoxNode(lower, upper, -np.inf, {})
+        self.root = BoxNode(self.instance, *relax_bounds(self.instance, incumbent.units))
         self.samples_of_input = self._samples_of_inputs()
         milp = self.instance.milp
         self.importance = np.abs(milp.sign * milp.cost)
@@ -119,10 +109,9 @@ class SpatialBranchAndBound:
         self.open = BestFirst(self.root)
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
-        bounds = bounds_on_box(self.instance, intervals, lower, upper)
-        self.root.output_bounds = bounds
-        tighten_outputs(self.instance, bounds, lower, upper)
-        self.relaxation = LinearRelaxation(self.instance, self.incumbent.units, lower, upper)
+        self.root.bound_networks(intervals)
+        self.root.tighten_outputs()
+        self.relaxation = LinearRelaxation(self.root, incumbent.units)
         self._bound_by_ranges()
 
     def _samples_of_inputs(self) -> dict[int, list[Place]]:
@@ -166,9 +155,7 @@ class SpatialBranchAndBound:
         """
         jobs = [(root, place) for place in root.output_bounds]
         self._bound_networks(jobs, steps=0)
-        self.multipliers = best_multipliers(
-            self.instance, root.output_bounds, root.lower, root.upper
-        )
+        self.multipliers = root.best_multipliers()
         self._solve(root)
         for _ in range(MAX_ROOT_ROUNDS):
             before = root.bound
@@ -219,7 +206,7 @@ class SpatialBranchAndBound:
             mine = [(node, place) for node, place in jobs if place[0] == number]
             if not mine:
                 continue
-            boxes = [InputBox.of(self.instance, p, node.lower, node.upper) for node, p in mine]
+            boxes = [node.inputs(place) for node, place in mine]
             lower = np.array([inputs.lower for inputs in boxes])
             upper = np.array([inputs.upper for inputs in boxes])
             box = Box(torch.tensor(lower), torch.tensor(upper))
@@ -259,7 +246,7 @@ class SpatialBranchAndBound:
         left = self.deadline - now()
         if left <= 0:
             return
-        solved = self.relaxation.solve(node.output_bounds, node.lower, node.upper, left)
+        solved = self.relaxation.solve(node, left)
         self.nodes += 1
         node.bound = max(node.bound, solved.bound)
         node.point = solved.values

@@ -45,13 +45,10 @@ from ..proofs.encoding import relax_bounds, relaxed_program
 from .bound_state import SUM_ROUNDING
 from .input_search import SpatialBranchAndBound
 from .relaxation import (
+    BoundedBox,
     WeightedBound,
-    best_multipliers,
-    bounds_on_box,
     output_cost,
     read_problem,
-    tighten_outputs,
-    weighted_lower_bound,
 )
 
 
@@ -240,14 +237,14 @@ def dual_value(
     instance = read_problem(problem)
     split = _checked(instance, multipliers)
     units = Units(instance, TOLERANCE)
-    box = relax_bounds(instance, units)
-    found = bounds_on_box(instance, bounds, *box)
-    network = weighted_lower_bound(instance, found, split.outputs, *box)
-    tighten_outputs(instance, found, *box)
-    program = relaxed_program(instance, units, *box)
+    box = BoundedBox(instance, *relax_bounds(instance, units))
+    box.bound_networks(bounds)
+    network = box.weighted_lower_bound(split.outputs)
+    box.tighten_outputs()
+    program = relaxed_program(instance, units, box.lower, box.upper)
     program = replace(program, cost=_reduced_cost(instance, split))
     minimum = prove(program, deadline=now() + time_limit).bound
-    terms = _network_terms(instance, network, split, box)
+    terms = _network_terms(box, network, split)
     rounding = SUM_ROUNDING * (np.abs(terms).sum() + network.size + _cost_size(program))
     return float(instance.milp.sign * (minimum + terms.sum() - rounding))
 
@@ -284,16 +281,12 @@ def _reduced_cost(instance: Instance, multipliers: _Multipliers) -> np.ndarray:
 
 
 def _network_terms(
-    instance: Instance,
-    network: WeightedBound,
-    multipliers: _Multipliers,
-    box: tuple[np.ndarray, np.ndarray],
+    box: BoundedBox, network: WeightedBound, multipliers: _Multipliers
 ) -> np.ndarray:
     """Terms of the network's minimum: one for each input, and a constant."""
-    lower, upper = box
-    inputs = instance.free_inputs
+    inputs = box.instance.free_inputs
     weights = network.weights[inputs] + multipliers.inputs
-    terms = np.minimum(weights * lower[inputs], weights * upper[inputs])
+    terms = np.minimum(weights * box.lower[inputs], weights * box.upper[inputs])
     return np.append(terms, network.constant)
 
 
@@ -325,7 +318,6 @@ def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
     array([0.25, 4.25])
     """
     instance = read_problem(problem)
-    lower = instance.milp.lower
-    upper = instance.milp.upper
-    bounds = bounds_on_box(instance, crown, lower, upper)
-    return best_multipliers(instance, bounds, lower, upper)
+    box = BoundedBox(instance, instance.milp.lower, instance.milp.upper)
+    box.bound_networks(crown)
+    return box.best_multipliers()

@@ -6,7 +6,8 @@ the bound of a linear program is computed from its multipliers (`ddmip_lib.proof
 only proposes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -63,9 +64,6 @@ class OutputBounds(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     linear: tuple[LinearBounds, ...]
-
-
-BoundsByPlace = Mapping[Place, OutputBounds]
 
 
 class RelaxationResult(NamedTuple):
@@ -130,71 +128,137 @@ class InputBox(NamedTuple):
         return low - rounding, high + rounding
 
 
+@dataclass(eq=False)
+class BoundedBox:
+    """A box of all variables of a problem, and bounds of its networks' outputs there.
+
+    Attributes
+    ----------
+    instance
+        The problem.
+    lower, upper
+        Bounds of all variables.
+    output_bounds
+        Bounds of the outputs for each sample of each network.
+    """
+
+    instance: Instance
+    lower: np.ndarray
+    upper: np.ndarray
+    output_bounds: dict[Place, OutputBounds] = field(default_factory=dict)
+
+    def bound_networks(self, method: Callable[..., Bounds]) -> None:
+        """Bound all networks for all samples.
+
+        Parameters
+        ----------
+        method
+            Function of a graph and a box that bounds the network, such as `ddmip_lib.bounds.crown`.
+        """
+        for predictor, mapping in enumerate(self.instance.maps):
+            box = Box(torch.tensor(mapping.at(self.lower)), torch.tensor(mapping.at(self.upper)))
+            found = method(self.instance.graph(predictor), box)
+            for sample, output_bounds in enumerate(bounds_by_sample(found)):
+                self.output_bounds[predictor, sample] = output_bounds
+
+    def tighten_outputs(self) -> None:
+        """Tighten the bounds of the output variables, in place, to the ranges of their networks."""
+        for (predictor, sample), found in self.output_bounds.items():
+            index = self.instance.maps[predictor].output[sample]
+            low = found.lower
+            high = found.upper
+            if self.instance.predictors[predictor].gives_class:
+                low = low > 0
+                high = high > 0
+            self.lower[index] = np.maximum(self.lower[index], low)
+            self.upper[index] = np.minimum(self.upper[index], high)
+
+    def inputs(self, place: Place) -> InputBox:
+        """Return the inputs of a network for one sample."""
+        return InputBox.of(self.instance, place, self.lower, self.upper)
+
+    def weighted_lower_bound(self, output_weights: np.ndarray) -> WeightedBound:
+        r"""Return $A^\top v + b$ below the weighted sum of all outputs, from the first linear bound
+        of each sample; fixed variables count in $b$.
+
+        Parameters
+        ----------
+        output_weights
+            One weight for each output, in the order of `Instance.outputs`.
+        """
+        total = np.zeros(self.instance.milp.n_variables)
+        constant = 0.0
+        size = 0.0
+        for inputs, weight, function in self._bounds_below(output_weights):
+            fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
+            np.add.at(total, inputs.variables[~fixed], weight * function.weights[~fixed])
+            constant += weight * (function.constant + function.weights[fixed] @ inputs.lower[fixed])
+            size += abs(weight) * (abs(function.constant) + np.abs(function.weights) @ inputs.size)
+        return WeightedBound(total, float(constant), float(size))
+
+    def _bounds_below(
+        self, output_weights: np.ndarray
+    ) -> Iterator[tuple[InputBox, float, LinearFunction]]:
+        """For each output, its linear lower bound, or the upper one if its weight is negative."""
+        weights = iter(output_weights)
+        for place, found in self.output_bounds.items():
+            inputs = self.inputs(place)
+            for k in range(len(found.lower)):
+                weight = next(weights)
+                function = found.linear[0].lower(k) if weight > 0 else found.linear[0].upper(k)
+                if self.instance.predictors[place[0]].gives_class:
+                    function = _class_bound(function, inputs, above=weight <= 0)
+                yield inputs, weight, function
+
+    def best_multipliers(self) -> np.ndarray:
+        r"""Return $-A$ for the linear lower bound $A^\top u + b$ of the cost of the outputs."""
+        bound = self.weighted_lower_bound(output_cost(self.instance))
+        return -bound.weights[self.instance.free_inputs]
+
+
 class LinearRelaxation:
     """The user's constraints with linear bounds in place of the networks, on any box within the
     domain.
 
     Parameters
     ----------
-    instance
-        The problem.
+    domain
+        The domain, outputs included.
     units
         Units of the tolerances.
-    lower, upper
-        The domain: bounds of all variables, outputs included.
     """
 
-    def __init__(
-        self, instance: Instance, units: Units, lower: np.ndarray, upper: np.ndarray
-    ) -> None:
-        self.instance = instance
+    def __init__(self, domain: BoundedBox, units: Units) -> None:
+        self.instance = domain.instance
         self.solver = LPSolver()
-        self.base = relaxed_program(instance, units, lower, upper)
+        self.base = relaxed_program(self.instance, units, domain.lower, domain.upper)
 
-    def program(
-        self, bounds: BoundsByPlace, lower: np.ndarray, upper: np.ndarray
-    ) -> Program | None:
-        """Return the linear relaxation on a box, None if ranges of outputs prove it infeasible.
-
-        Parameters
-        ----------
-        bounds
-            Bounds of the networks on this box.
-        lower, upper
-            Bounds of all variables.
-        """
-        low = np.maximum(lower, self.base.lower)
-        high = np.minimum(upper, self.base.upper)
-        tighten_outputs(self.instance, bounds, low, high)
+    def program(self, box: BoundedBox) -> Program | None:
+        """Return the linear relaxation on a box, None if ranges of outputs prove it infeasible."""
+        low = np.maximum(box.lower, self.base.lower)
+        high = np.minimum(box.upper, self.base.upper)
+        BoundedBox(self.instance, low, high, box.output_bounds).tighten_outputs()
         if (low > high).any():
             return None
         encoder = NetworkEncoder(self.base.within(low, high))
-        for place, output_bounds in bounds.items():
+        for place, output_bounds in box.output_bounds.items():
             check_time()
-            inputs = InputBox.of(self.instance, place, lower, upper)
+            inputs = box.inputs(place)
             for linear in output_bounds.linear:
                 self._add(encoder, place, linear, inputs)
         return encoder.program()
 
-    def solve(
-        self,
-        bounds: BoundsByPlace,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        seconds: float = np.inf,
-    ) -> RelaxationResult:
+    def solve(self, box: BoundedBox, seconds: float) -> RelaxationResult:
         """Return the bound of the linear relaxation on a box, and the point where it is attained.
 
         Parameters
         ----------
-        bounds
-            Bounds of the networks on this box.
-        lower, upper
-            Bounds of all variables.
+        box
+            The box, with bounds of the networks.
         seconds
             Time limit of the linear program.
         """
-        program = self.program(bounds, lower, upper)
+        program = self.program(box)
         relaxed = None
         if program is not None:
             relaxed = solve_relaxation(program, self.solver, RELAXATION_ROUNDS, seconds)
@@ -248,31 +312,6 @@ def _add_bound(
     )
 
 
-def tighten_outputs(
-    instance: Instance, bounds: BoundsByPlace, lower: np.ndarray, upper: np.ndarray
-) -> None:
-    """Tighten bounds of the output variables, in place, to the ranges of their networks.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    bounds
-        Bounds of the networks.
-    lower, upper
-        Bounds of all variables.
-    """
-    for (predictor, sample), found in bounds.items():
-        index = instance.maps[predictor].output[sample]
-        low = found.lower
-        high = found.upper
-        if instance.predictors[predictor].gives_class:
-            low = low > 0
-            high = high > 0
-        lower[index] = np.maximum(lower[index], low)
-        upper[index] = np.minimum(upper[index], high)
-
-
 def read_problem(problem: NeuralMIP) -> Instance:
     """Return a problem as arrays and maps.
 
@@ -303,83 +342,6 @@ def bounds_by_sample(found: Bounds) -> list[OutputBounds]:
     ]
 
 
-def bounds_on_box(
-    instance: Instance,
-    method: Callable[..., Bounds],
-    lower: np.ndarray,
-    upper: np.ndarray,
-) -> dict[Place, OutputBounds]:
-    """Return bounds of all networks for all samples.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    method
-        Function of a graph and a box that bounds the network, such as `ddmip_lib.bounds.crown`.
-    lower, upper
-        Bounds of all variables.
-    """
-    bounds: dict[Place, OutputBounds] = {}
-    for predictor, mapping in enumerate(instance.maps):
-        box = Box(torch.tensor(mapping.at(lower)), torch.tensor(mapping.at(upper)))
-        found = method(instance.graph(predictor), box)
-        for sample, output_bounds in enumerate(bounds_by_sample(found)):
-            bounds[predictor, sample] = output_bounds
-    return bounds
-
-
-def weighted_lower_bound(
-    instance: Instance,
-    bounds: BoundsByPlace,
-    output_weights: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-) -> WeightedBound:
-    r"""Return $A^\top v + b$ below the weighted sum of all outputs on a box, from the first linear
-    bound of each sample; fixed variables count in $b$.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    bounds
-        Bounds of the networks on the box.
-    output_weights
-        One weight for each output, in the order of `Instance.outputs`.
-    lower, upper
-        Bounds of all variables.
-    """
-    total = np.zeros(instance.milp.n_variables)
-    constant = 0.0
-    size = 0.0
-    for inputs, weight, function in _bounds_below(instance, bounds, output_weights, lower, upper):
-        fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
-        np.add.at(total, inputs.variables[~fixed], weight * function.weights[~fixed])
-        constant += weight * (function.constant + function.weights[fixed] @ inputs.lower[fixed])
-        size += abs(weight) * (abs(function.constant) + np.abs(function.weights) @ inputs.size)
-    return WeightedBound(total, float(constant), float(size))
-
-
-def _bounds_below(
-    instance: Instance,
-    bounds: BoundsByPlace,
-    output_weights: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-) -> Iterator[tuple[InputBox, float, LinearFunction]]:
-    """For each output, the linear lower bound of it, or the upper one if its weight is negative."""
-    weights = iter(output_weights)
-    for place, found in bounds.items():
-        inputs = InputBox.of(instance, place, lower, upper)
-        for k in range(len(found.lower)):
-            weight = next(weights)
-            function = found.linear[0].lower(k) if weight > 0 else found.linear[0].upper(k)
-            if instance.predictors[place[0]].gives_class:
-                function = _class_bound(function, inputs, above=weight <= 0)
-            yield inputs, weight, function
-
-
 def _class_bound(function: LinearFunction, inputs: InputBox, above: bool) -> LinearFunction:
     r"""A linear upper (lower) bound of the class $1[f > 0]$ from one, $v$, of f.
 
@@ -401,21 +363,3 @@ def output_cost(instance: Instance) -> np.ndarray:
     """Return the cost of every output, as a minimisation."""
     milp = instance.milp
     return milp.sign * milp.cost[instance.outputs]
-
-
-def best_multipliers(
-    instance: Instance, bounds: BoundsByPlace, lower: np.ndarray, upper: np.ndarray
-) -> np.ndarray:
-    r"""Return $-A$ for the linear lower bound $A^\top u + b$ of the cost of the outputs on a box.
-
-    Parameters
-    ----------
-    instance
-        The problem.
-    bounds
-        Bounds of the networks on the box.
-    lower, upper
-        Bounds of all variables.
-    """
-    bound = weighted_lower_bound(instance, bounds, output_cost(instance), lower, upper)
-    return -bound.weights[instance.free_inputs]
