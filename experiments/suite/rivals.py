@@ -8,10 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.methods.run import Run, start_run
-from ddmip_lib.model.incumbent import Incumbent, PointCallback
+from ddmip_lib.model.incumbent import PointCallback
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.programs.scip import MILP
@@ -21,10 +20,9 @@ BEYOND = 1e-5
 """Share of the box by which a walk steps over the border of a region."""
 
 
-def _solution(method: str, run: Run, incumbent: Incumbent, points: int) -> Solution:
-    status = "time_limit" if run.seconds_left <= 0 else "iteration_limit"
-    details = {"incumbents": incumbent.found, "points": points}
-    return Solution(status, method, **incumbent.point(), seconds=now() - run.began, details=details)
+def _solution(run: Run, points: int) -> Solution:
+    run.details["points"] = points
+    return run.solution("time_limit" if run.seconds_left <= 0 else "iteration_limit")
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class RandomPoints:
         on_point: PointCallback | None = None,
     ) -> Solution:
         """Draw targets by `seed`; the best verified point is returned."""
-        run = start_run(problem, time_limit, seed, on_point)
+        run = start_run(problem, time_limit, seed, on_point, method=self.method)
         incumbent = run.incumbent()
         rng = np.random.default_rng(seed)
         s = run.instance.milp
@@ -65,7 +63,7 @@ class RandomPoints:
             values = nearest(rng.random(len(nearest.inputs)), max(0.1, run.seconds_left))
             if values is not None:
                 incumbent.consider_inputs(values, min(10.0, max(run.seconds_left, 0.1)))
-        return _solution(self.method, run, incumbent, points)
+        return _solution(run, points)
 
 
 class _NearestPoint:
@@ -170,7 +168,7 @@ class RelaxAndWalk:
         on_point: PointCallback | None = None,
     ) -> Solution:
         """Walk from the points of ever more restricted relaxations until the time is up."""
-        run = start_run(problem, time_limit, seed, on_point)
+        run = start_run(problem, time_limit, seed, on_point, method=self.method)
         walk = _Walk(run, self.method)
         visited = set[Pattern]()
         while run.seconds_left > 0:
@@ -180,7 +178,7 @@ class RelaxAndWalk:
                 if run.seconds_left <= 0:
                     break
             visited.clear()
-        return _solution(self.method, run, walk.incumbent, walk.points)
+        return _solution(run, walk.points)
 
     def _walk_from(self, walk: _Walk, x: np.ndarray, visited: set[Pattern]) -> None:
         before = walk.look(x)
@@ -320,7 +318,7 @@ class GradientWalk:
         on_point: PointCallback | None = None,
     ) -> Solution:
         """Walk from random points until the time is up."""
-        run = start_run(problem, time_limit, seed, on_point)
+        run = start_run(problem, time_limit, seed, on_point, method=self.method)
         walk = _Walk(run, self.method)
         regions = walk.regions
         rng = walk.rng
@@ -339,7 +337,7 @@ class GradientWalk:
                     best = point
                     value = found
                     idle = 1
-        return _solution(self.method, run, walk.incumbent, walk.points)
+        return _solution(run, walk.points)
 
     def _descend(self, walk: _Walk, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Steps of falling length; the best point and its value."""

@@ -45,7 +45,7 @@ def tree(path: Path) -> ast.Module:
 
 
 EXPERIMENTS = ROOT / "book" / "ddmip_book" / "experiments" / "__init__.py"
-LISTED = {"model", "pricing", "bounds", "proofs", "certificates", "clock.py"}
+LISTED = {"model", "programs", "pricing", "bounds", "proofs", "certificates", "clock.py"}
 
 
 @cache
@@ -53,7 +53,7 @@ def library_names(with_experiments: bool) -> frozenset[str]:
     """Public functions and classes of every module of the library, and all that an ``__all__``
     lists.
 
-    Of clock, model, prices, bounds, proofs and certificates only what packages list, of the
+    Of clock, model, programs, prices, bounds, proofs and certificates only what packages list, of the
     experiments too, and of these only in chapters that import them: the others are everyday words.
     """
     names: set[str] = set()

@@ -15,7 +15,6 @@ from pyscipopt import SCIP_PARAMSETTING, Model
 from torch import nn
 
 from ddmip_lib.bounds import Box, Graph, constant_bounds, crown, intervals
-from ddmip_lib.bounds.activations import relu_lines as lines_of_relu
 from ddmip_lib.bounds.graph import GraphBuilder
 from .embed import embed as embed_graph
 
@@ -50,32 +49,15 @@ def interval_layers(layers: list[nn.Module], lower: np.ndarray, upper: np.ndarra
     return [(low.numpy(), high.numpy()) for low, high in found.nodes[1::2]]
 
 
-def relu_lines(
-    low: np.ndarray, high: np.ndarray, slope: float | None = None
-) -> tuple[np.ndarray, ...]:
-    r"""Lines with $\alpha a \le (a)_+ \le \sigma a + \tau$ on $[M^-, M^+]$: $\alpha$, $\sigma$,
-    $\tau$.
-
-    Units that cannot switch get their own line, others the chord above and, below, slope 1 or 0,
-    whichever leaves the smaller area, or `slope`.
-
-    >>> relu_lines(np.array([-1.0, -3.0, 1.0]), np.array([3.0, 1.0, 2.0]))[:2]
-    (array([1., 0., 1.]), array([0.75, 0.25, 1.  ]))
-    """
-    lines = lines_of_relu(torch.tensor(low), torch.tensor(high))
-    below = lines.below if slope is None else torch.where(lines.free, slope, lines.below)
-    return below.numpy(), lines.above.numpy(), lines.above_shift.numpy()
-
-
 def crown_layers(
     layers: list[nn.Module], lower: np.ndarray, upper: np.ndarray, slope: float | None = None
 ) -> Bounds:
     r"""CROWN bounds of every Linear layer's values, each cut with one interval step from the layer
     before.
 
-    A value $\Lambda z + \kappa$ is followed back to the input: each ReLU is replaced by the line of
-    `relu_lines` on the side that the sign of $\Lambda$ asks for, and what reaches the input is
-    minimised over the box.
+    A value $\Lambda z + \kappa$ is followed back to the input: each ReLU is replaced by its linear
+    bound on the side that the sign of $\Lambda$ requires, and what reaches the input is minimised
+    over the box.
 
     >>> from ddmip_lib.problems import hand_sized_net
     >>> low, high = crown_layers(list(hand_sized_net()), np.zeros((1, 2)), np.ones((1, 2)))[-1]

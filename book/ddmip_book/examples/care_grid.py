@@ -3,8 +3,7 @@ that chooses.
 """
 
 import itertools
-import time
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,62 +45,70 @@ def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) ->
         raise ProblemError(
             f"levels={levels} must be at least 2: the ends of each category are levels."
         )
-    run = start_run(problem, time_limit, 0)
-    began = run.began
+    run = start_run(problem, time_limit, 0, method="grid search")
     incumbent = run.incumbent()
-    grids = []
-    blocks = []
-    for i in range(len(problem.plot.sites)):
-        x = _points(problem, i, levels)
-        use = problem.usage(i, x)
-        for k, predictor in enumerate(problem.predictors):
-            value = np.minimum(predictor.predict(x)[:, 0], 1.0)
-            kept = _undominated(np.column_stack([use, -value]))
-            grids.append(x[kept])
-            blocks.append(
-                np.column_stack(
-                    [np.full(len(kept), i), np.full(len(kept), k), value[kept], use[kept]]
-                )
-            )
-    options = np.concatenate(blocks)
-    points = np.concatenate(grids)
-    site = options[:, 0].astype(int)
-    species = options[:, 1].astype(int)
-    value = options[:, 2]
-    each = np.arange(len(options))
-    one = sp.csr_matrix((np.ones(len(options)), (site, each)))
-    shared = sp.csr_matrix(options[:, 3:].T)
-    cost = sp.csr_matrix(problem.plot.cost[species][None])
-    rows = sp.vstack([one, shared, cost, sp.csr_matrix((value, (species, each)))])
-    n = len(problem.plot.sites)
-    none = np.full(4, np.inf)
-    lower = np.concatenate([np.ones(n), -none, problem.plot.gamma])
-    upper = np.concatenate([np.ones(n), problem.budgets, [problem.plot.budget], none])
-    seconds = max(0.0, began + time_limit - time.perf_counter())
-    result = milp(
-        -value,
-        integrality=1,
-        bounds=(0, 1),
-        constraints=LinearConstraint(rows, lower, upper),
-        options={"time_limit": seconds, "mip_rel_gap": 1e-6},
-    )
-    details: dict[str, Any] = {"options": len(options), "levels": levels}
-    if result.mip_dual_bound is not None:
-        details["grid_bound"] = -float(result.mip_dual_bound)
-    if result.x is not None:
-        chosen = points[result.x > 0.5]  # options are sorted by site
-        values = incumbent.completer.complete(
-            [chosen] * len(problem.predictors), max(1.0, 0.2 * time_limit)
-        )
+    options = _options(problem, levels)
+    chosen, bound = options.chosen(problem, run.seconds_left)
+    run.details |= {"options": len(options.value), "levels": levels}
+    if bound is not None:
+        run.details["grid_bound"] = bound
+    if chosen is not None:
+        inputs = [options.point[chosen]] * len(problem.predictors)  # options are sorted by site
+        values = incumbent.completer.complete(inputs, max(1.0, 0.2 * time_limit))
         if values is not None:
             incumbent.consider(values)
-    late = time.perf_counter() - began >= time_limit
-    status = (
-        "time_limit" if late else "stopped" if incumbent.values is not None else "no_solution_found"
-    )
-    details["incumbents"] = incumbent.found
-    seconds = time.perf_counter() - began
-    return Solution(status, "grid search", **incumbent.point(), seconds=seconds, details=details)
+    status = "stopped" if incumbent.values is not None else "no_solution_found"
+    if run.seconds_left <= 0:
+        status = "time_limit"
+    return run.solution(status)
+
+
+class _Options(NamedTuple):
+    """Treatments of single sites, one in each row."""
+
+    point: np.ndarray
+    site: np.ndarray
+    species: np.ndarray
+    value: np.ndarray
+    use: np.ndarray
+
+    def chosen(self, problem: SiteCare, seconds: float) -> tuple[np.ndarray | None, float | None]:
+        """The best choice of one option for each site, and a bound on its value."""
+        plot = problem.plot
+        each = np.arange(len(self.value))
+        one = sp.csr_matrix((np.ones(len(each)), (self.site, each)))
+        cost = sp.csr_matrix(plot.cost[self.species][None])
+        survival = sp.csr_matrix((self.value, (self.species, each)))
+        free = np.full(4, np.inf)
+        sites = np.ones(len(plot.sites))
+        constraints = LinearConstraint(
+            sp.vstack([one, sp.csr_matrix(self.use.T), cost, survival]),
+            np.concatenate([sites, -free, plot.gamma]),
+            np.concatenate([sites, problem.budgets, [plot.budget], free]),
+        )
+        result = milp(
+            -self.value,
+            integrality=1,
+            bounds=(0, 1),
+            constraints=constraints,
+            options={"time_limit": max(0.0, seconds), "mip_rel_gap": 1e-6},
+        )
+        bound = None if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+        return None if result.x is None else result.x > 0.5, bound
+
+
+def _options(problem: SiteCare, levels: int) -> _Options:
+    """The options of all sites on the grid that no other option dominates."""
+    parts = []
+    for site in range(len(problem.plot.sites)):
+        x = _points(problem, site, levels)
+        use = problem.usage(site, x)
+        for species, predictor in enumerate(problem.predictors):
+            value = np.minimum(predictor.predict(x)[:, 0], 1.0)
+            kept = _undominated(np.column_stack([use, -value]))
+            place = (np.full(len(kept), site), np.full(len(kept), species))
+            parts.append((x[kept], *place, value[kept], use[kept]))
+    return _Options(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _points(problem: SiteCare, site: int, levels: int) -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from pyscipopt import quicksum
 
-from ddmip_lib.clock import now
 from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import PointCallback
 from ddmip_lib.model.problem import NeuralMIP
@@ -42,7 +41,7 @@ class RandomInputs:
         on_point: PointCallback | None = None,
     ) -> Solution:
         """Draw `points` directions by `seed` and return the best verified point."""
-        run = start_run(problem, time_limit, seed, on_point)
+        run = start_run(problem, time_limit, seed, on_point, method=self.method)
         incumbent = run.incumbent()
         draw = np.random.default_rng(seed)
         model = copy_model(problem.model, seed)
@@ -70,10 +69,4 @@ class RandomInputs:
                 )
         if incumbent.values is None and status == "iteration_limit":
             status = "no_solution_found"
-        return Solution(
-            status,
-            self.method,
-            **incumbent.point(),
-            seconds=now() - run.began,
-            details={"incumbents": incumbent.found},
-        )
+        return run.solution(status)

@@ -47,23 +47,6 @@ class Best(NamedTuple):
     proved: bool
 
 
-class Summary(NamedTuple):
-    """One method over the suite; distances are medians over a model's seeds, over models."""
-
-    method: str
-    models: int
-    """On which it ran, refusals apart."""
-    refused: int
-    """Models that it declined, or was not made for and so not run on."""
-    runs: int
-    no_point: int
-    """Runs without a verified point."""
-    median: float
-    worst: float
-    near: int
-    """Models on which the median run is within `NEAR`."""
-
-
 class Choice(NamedTuple):
     """One model in the chart: what it looks like, and how each method that came near did."""
 
@@ -158,22 +141,6 @@ def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[s
             np.mean([limits >= d for d in runs[name]], axis=0) for name in models if name in runs
         ]
         found[method] = np.sum(shares, axis=0) / len(models) if shares else np.zeros(len(limits))
-    return found
-
-
-def summaries(rows: Sequence[Row]) -> list[Summary]:
-    """Of each method: median and worst distance, runs without a point, refusals."""
-    models = models_of(rows)
-    found = []
-    for method, runs in distances(rows).items():
-        middle = [float(np.median(seeds)) for seeds in runs.values()]
-        every = [d for seeds in runs.values() for d in seeds]
-        refused = sum(name not in runs for name in models)
-        near = sum(d <= NEAR for d in middle)
-        ends = (float(np.median(middle)), max(every)) if middle else (float("nan"), float("nan"))
-        found.append(
-            Summary(method, len(runs), refused, len(every), int(np.isinf(every).sum()), *ends, near)
-        )
     return found
 
 

@@ -20,7 +20,6 @@ from ddmip_book.examples.bounds import (
     embed,
     interval_layers,
     largest_output,
-    relu_lines,
     weights,
 )
 from ddmip_book.figures import exact_embeddings as figures
@@ -130,19 +129,6 @@ def test_crown_is_exact_where_no_unit_can_switch_and_intervals_are_not() -> None
         [-1.5, 2.5], abs=1e-11
     )
     assert ambiguous(crown_layers(layers, *box)).tolist() == [0]
-
-
-@given(st.floats(-5, 5), st.floats(0, 5), slopes, st.floats(0, 1))
-def test_lines_enclose_the_relu(
-    low: float, width: float, slope: float | None, share: float
-) -> None:
-    below, above, shift = (
-        float(v[0]) for v in relu_lines(np.array([low]), np.array([low + width]), slope)
-    )
-    a = low + share * width
-    assert below * a - 1e-9 <= max(a, 0.0) <= above * a + shift + 1e-9
-    if low >= 0 or low + width <= 0:
-        assert (below, shift) == (above, 0.0)
 
 
 def test_the_best_slope_reaches_the_linear_relaxation() -> None:
