@@ -27,8 +27,8 @@ import torch
 from ddmip_book.experiments.cluster import cluster_client
 from ddmip_book.experiments.scaling import (
     APART,
-    FILE,
     LARGE,
+    SCALING,
     SEARCHES,
     SHARDS,
     nodes,
@@ -202,7 +202,7 @@ def timed_parts(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, An
             file = SEARCHES
             row = searched(count, few, prices, seconds, not options.no_dask)
         else:
-            file = FILE
+            file = SCALING
             row = measured(count, many, few, prices, seconds)
         yield file, {"network": name, "budget": options.budget, **row}
 

@@ -8,7 +8,7 @@ are added in the order in which points list them.
 import numpy as np
 
 from ddmip_lib.model.problem import NeuralMIP
-from .parts import Former, mlp, new_model, stored, weighted, with_weights
+from .parts import Former, changed_picture, mlp, new_model, stored, weighted, with_weights
 
 UNITS = 3
 PERIODS = 6
@@ -120,14 +120,8 @@ def adversarial() -> NeuralMIP:
     data = stored("adversarial")
     given = data["picture"]
     m = new_model("adversarial")
-    low = np.maximum(0, given - 0.3)
-    high = np.minimum(1, given + 0.3)
-    pixel = m.addMatrixVar((1, 64), lb=low[None], ub=high[None], name="pixel")
-    change = m.addMatrixVar(64, lb=0, name="change")
+    pixel, change = changed_picture(m, given, 0.3)
     said = m.addMatrixVar((1, 3), lb=None, name="said")
-    for j, value in enumerate(map(float, given)):
-        m.addCons(change[j] >= pixel[0, j] - value)
-        m.addCons(change[j] >= value - pixel[0, j])
     m.addCons(said[0, 2] - said[0, 0] >= 0.1)
     m.addCons(said[0, 2] - said[0, 1] >= 0.1)
     m.setObjective(change.sum(), "minimize")

@@ -83,6 +83,20 @@ def weighted(coefficients: Any, variables: Any) -> Any:
     return quicksum(float(c) * v for c, v in pairs)
 
 
+def changed_picture(
+    m: Model, given: np.ndarray, reach: float, largest: float | None = None
+) -> tuple[Any, Any]:
+    """Pixels within `reach` of those of a picture, and bounds on the size of each one's change."""
+    low = np.maximum(0, given - reach)
+    high = np.minimum(1, given + reach)
+    pixel = m.addMatrixVar((1, 64), lb=low[None], ub=high[None], name="pixel")
+    change = m.addMatrixVar(64, lb=0, ub=largest, name="change")
+    for j, value in enumerate(map(float, given)):
+        m.addCons(change[j] >= pixel[0, j] - value)
+        m.addCons(change[j] >= value - pixel[0, j])
+    return pixel, change
+
+
 class Former(nn.Module):
     """A small transformer that reads a square matrix row by row and says one number."""
 

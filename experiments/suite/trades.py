@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from ddmip_lib.model.problem import NeuralMIP
-from .parts import Picture, mlp, new_model, stored, weighted, with_weights
+from .parts import Picture, changed_picture, mlp, new_model, stored, weighted, with_weights
 
 WINES = 3
 VINEYARDS = 12
@@ -157,14 +157,8 @@ def ocean() -> NeuralMIP:
     data = stored("ocean")
     given = data["picture"]
     m = new_model("ocean")
-    low = np.maximum(0, given - 0.4)
-    high = np.minimum(1, given + 0.4)
-    pixel = m.addMatrixVar((1, 64), lb=low[None], ub=high[None], name="pixel")
-    change = m.addMatrixVar(64, lb=0, ub=0.4, name="change")
+    pixel, change = changed_picture(m, given, 0.4, largest=0.4)
     said = m.addMatrixVar((1, 3), lb=None, name="said")
-    for j, value in enumerate(map(float, given)):
-        m.addCons(change[j] >= pixel[0, j] - value)
-        m.addCons(change[j] >= value - pixel[0, j])
     m.addCons(change.sum() <= 4)
     m.setObjective(said[0, 2] - said[0, 0], "maximize")
     problem = NeuralMIP(m, "ocean")

@@ -1,5 +1,6 @@
 """Self-checks of the quickstart and of Part I: foundations."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -99,20 +100,21 @@ def _held(square: bool, blocks: str = "both") -> list[int]:
     """How many decisions of the hand-sized example rest at price zero, for rho = 2, 8 and 16."""
     tiny = hand_tiny()
     side = np.linspace(0, 1, 41)
-    grid = np.array([[a, b] for a in side for b in side])
+    grid = np.array(list(product(side, side)))
     network = np.maximum(grid @ np.array(HIDDEN_WEIGHTS).T + HIDDEN_BIASES, 0.0) @ OUTPUT_WEIGHTS
-    counts = []
-    for rho in (2.0, 8.0, 16.0):
-        held = 0
-        for x in tiny.points:
-            away, apart = (np.linalg.norm(points - x, axis=1) for points in (grid, tiny.points))
-            terms = [rho / 2 * t**2 if square else rho * t for t in (away, apart)]
-            of_u = network + terms[0]
-            of_x = tiny.points @ tiny.cost + terms[1]
-            rests = of_u[away == 0][0] <= of_u.min(), of_x[apart == 0][0] <= of_x.min()
-            held += bool(rests[0] and rests[1] if blocks == "both" else rests[blocks == "x"])
-        counts.append(held)
-    return counts
+    cost = tiny.points @ tiny.cost
+
+    def rests(x: np.ndarray, points: np.ndarray, values: np.ndarray, rho: float) -> bool:
+        """Whether x minimises the values plus the penalty among these points."""
+        away = np.linalg.norm(points - x, axis=1)
+        merit = values + (rho / 2 * away**2 if square else rho * away)
+        return bool(merit[away == 0][0] <= merit.min())
+
+    def held(x: np.ndarray, rho: float) -> bool:
+        u_rests = blocks == "x" or rests(x, grid, network, rho)
+        return u_rests and (blocks == "u" or rests(x, tiny.points, cost, rho))
+
+    return [sum(held(x, rho) for x in tiny.points) for rho in (2.0, 8.0, 16.0)]
 
 
 CHECKS = {

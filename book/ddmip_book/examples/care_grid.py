@@ -9,13 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, milp
 
-from ddmip_lib import Solution
+from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.methods.run import start_run
 from ddmip_lib.problems import SiteCare
 
 
-def grid_search(problem: SiteCare, levels: int = 5, time_limit: float = 60.0) -> Solution:
+def grid_search(problem: NeuralMIP, levels: int = 5, time_limit: float = 60.0) -> Solution:
     r"""The best treatment and species of each site among finitely many options:
 
     $$\max \sum_{ij} v_{ij} \delta_{ij} \quad\text{s.t.}\quad \sum_j \delta_{ij} = 1, \quad

@@ -21,7 +21,7 @@ from ddmip_lib.certificates.losses import Losses, least_loss
 from ddmip_lib.certificates.nodes import Nodes, halved, roots, switched
 from .embed import embed
 
-BATCH = 256
+NODES_AT_ONCE = 256
 
 
 def ball_of(losses: Losses, radius: Tensor) -> Ball:
@@ -86,28 +86,25 @@ def cheapest(
     began = time.perf_counter()
     model.hideOutput()
     model.setParam("limits/time", time_limit)
-    lower, upper, base, up, down = (
-        part[row].tolist()
-        for part in (losses.lower, losses.upper, losses.base, losses.up, losses.down)
-    )
-    more = [model.addVar(ub=high - w) for high, w in zip(upper, base, strict=True)]
-    less = [model.addVar(ub=w - low) for low, w in zip(lower, base, strict=True)]
+    base = losses.base[row].tolist()
+    more = [model.addVar(ub=room) for room in (losses.upper - losses.base)[row].tolist()]
+    less = [model.addVar(ub=room) for room in (losses.base - losses.lower)[row].tolist()]
     u = [w + a - b for w, a, b in zip(base, more, less, strict=True)]
-    cost = quicksum(c * a for c, a in zip(up + down, more + less, strict=True))
+    costs = losses.up[row].tolist() + losses.down[row].tolist()
+    cost = quicksum(c * a for c, a in zip(costs, more + less, strict=True))
     model.addCons(cost <= radius)
     model.addCons(embed(model, u, graph, bounds, row)[0] >= 0.0)
     binaries = model.getNBinVars()
     model.setObjective(cost, "minimize")
     model.optimize()
-    found = model.getNSols() > 0
-    value = float(model.getObjVal()) if found else float("nan")
-    point = [
-        w + model.getVal(a) - model.getVal(b) if found else w
-        for w, a, b in zip(base, more, less, strict=True)
-    ]
-    bound = (
-        radius if model.getStatus() == "infeasible" else min(float(model.getDualbound()), radius)
-    )
+    value = float("nan")
+    point = base
+    if model.getNSols():
+        value = float(model.getObjVal())
+        moves = zip(base, map(model.getVal, more), map(model.getVal, less), strict=True)
+        point = [w + a - b for w, a, b in moves]
+    infeasible = model.getStatus() == "infeasible"
+    bound = radius if infeasible else min(float(model.getDualbound()), radius)
     return Exact(value, bound, point, binaries, model.getNTotalNodes(), time.perf_counter() - began)
 
 
@@ -133,8 +130,8 @@ def branch(
         late = taken[waiting.row] >= most
         proven.scatter_reduce_(0, waiting.row[late], waiting.least[late], "amin")
         waiting = waiting[~late]
-        now = waiting[:BATCH]
-        waiting = waiting[BATCH:]
+        now = waiting[:NODES_AT_ONCE]
+        waiting = waiting[NODES_AT_ONCE:]
         if not len(now):
             break
         found = evaluate(graph, losses[now.row], now, radius[now.row])

@@ -84,7 +84,7 @@ def three_cycle(**about_g: Any) -> Tiny:
     return constrained(SQUARE, slab((3, -1), 1.8, 2.1), **about_g)
 
 
-class Exact(NamedTuple):
+class RationalState(NamedTuple):
     """One iteration in fractions: the iterates, the scaled multiplier, and by how much the x-step
     was decided.
     """
@@ -95,7 +95,7 @@ class Exact(NamedTuple):
     margin: Fraction
 
 
-def rational_path(points: Any, project: Projection, steps: int) -> list[Exact]:
+def rational_path(points: Any, project: Projection, steps: int) -> list[RationalState]:
     r"""Algorithm 1 for $c = 0$, $g = 0$ in exact arithmetic, written for $\lambda / \rho$: no
     $\rho$ is left.
 
@@ -112,7 +112,7 @@ def rational_path(points: Any, project: Projection, steps: int) -> list[Exact]:
         x = listed[list(distance).index(first)]
         u = project(x - scaled)
         scaled = scaled + u - x
-        path.append(Exact(tuple(x), tuple(u), tuple(scaled), second - first))
+        path.append(RationalState(tuple(x), tuple(u), tuple(scaled), second - first))
     return path
 
 

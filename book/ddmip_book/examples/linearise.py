@@ -138,7 +138,7 @@ class Descent:
 
 
 class Held(ElasticModel):
-    """The elastic model whose steps leave whole inputs where they are."""
+    """The elastic model whose steps leave integer inputs where they are."""
 
     def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
         lower, upper = super().box(point, radius)
@@ -158,7 +158,7 @@ def descend(
     raised prices.
 
     `start` holds the network inputs. The price is that of one unit $\sigma$ of an output, by
-    default the first one of the solver. With `held`, a try that moved whole inputs in vain is
+    default the first one of the solver. With `held`, a rejected step that moved integer inputs is
     followed by one that holds them.
 
     >>> bowl = minimise(Formula(lambda a: (a - 0.3) ** 2), [0.0], [1.0])

@@ -118,10 +118,11 @@ def models() -> dict[str, NeuralMIP]:
 
 
 def best_of_grid(problem: NeuralMIP, each: int = 41) -> float | None:
-    """The best objective over all whole inputs and `each` values of every continuous one, None
-    where none fits.
+    """The best objective over all integer inputs and `each` values of every continuous one, None
+    where no point is feasible.
 
-    For problems of network inputs and outputs alone; where all inputs are whole, it is the optimum.
+    For problems of network inputs and outputs alone; where all inputs are integer, it is the
+    optimum.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> round(best_of_grid(hand_sized()), 6)
@@ -129,19 +130,21 @@ def best_of_grid(problem: NeuralMIP, each: int = 41) -> float | None:
     """
     instance = problem.instance()
     s = instance.milp
-    at = instance.free_inputs
-    ends = zip(s.lower[at], s.upper[at], s.integer[at], strict=True)
     sides = [
-        np.arange(low, high + 0.5) if whole else np.linspace(low, high, each)
-        for low, high, whole in ends
+        np.arange(s.lower[at], s.upper[at] + 0.5)
+        if s.integer[at]
+        else np.linspace(s.lower[at], s.upper[at], each)
+        for at in instance.free_inputs
     ]
-    values = np.zeros((int(np.prod([len(side) for side in sides])), s.n_variables))
-    values[:, at] = list(itertools.product(*sides))
+    points = np.array(list(itertools.product(*sides)))
+    values = np.zeros((len(points), s.n_variables))
+    values[:, instance.free_inputs] = points
     for predictor, m in zip(instance.predictors, instance.maps, strict=True):
         for row in range(len(m.index)):
             inputs = np.where(m.index[row] >= 0, values[:, m.index[row]], m.constant[row])
             values[:, m.output[row]] = predictor.outputs_of(predictor.raw(inputs))
-    said = values @ s.rows.T
-    fits = ((said >= s.row_lower - 1e-9) & (said <= s.row_upper + 1e-9)).all(axis=1)
-    costs = s.sign * (values @ s.cost)[fits]
-    return float(s.sign * costs.min() + s.offset) if fits.any() else None
+    sides_of_rows = values @ s.rows.T
+    kept = (sides_of_rows >= s.row_lower - 1e-9) & (sides_of_rows <= s.row_upper + 1e-9)
+    feasible = kept.all(axis=1)
+    costs = s.sign * (values @ s.cost)[feasible]
+    return float(s.sign * costs.min() + s.offset) if feasible.any() else None

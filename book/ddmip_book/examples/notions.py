@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from .tiny import Tiny
 
 Cut = tuple[np.ndarray, float]
-TOLERANCE = 1e-8
+SLACK = 1e-8
 
 
 def holding_price(problem: Tiny, x: Any, rho: float, joint: bool = False) -> np.ndarray | None:
@@ -64,7 +64,7 @@ def _price(
         if found.status == 2:  # infeasible; any other failure has no found.x and is loud
             return None
         lam = found.x[:p]
-        broken = [(a, b) for a, b in worst(lam) if a @ lam > b + TOLERANCE]
+        broken = [(a, b) for a, b in worst(lam) if a @ lam > b + SLACK]
         if not broken:
             return lam.round(3) + 0.0
         cuts = cuts + broken

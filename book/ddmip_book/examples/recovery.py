@@ -37,7 +37,8 @@ def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
     >>> plane_problem(plane_network(), np.zeros((3, 2)), 1.0).blocks
     Blocks: 3 blocks, 1 mode, 4 shared resources
     """
-    (n, p), model = w.shape, Model("shared budget")
+    n, p = w.shape
+    model = Model("shared budget")
     x = model.addMatrixVar(w.shape, lb=w - budget, ub=w + budget)
     a, b = (model.addMatrixVar(w.shape, ub=budget) for _ in range(2))
     y = model.addMatrixVar((n, 1), vtype="B")
@@ -49,13 +50,19 @@ def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
     problem = NeuralMIP(model, name=f"shared budget (n={n})")
     problem.add_predictor(net, x, y, output="classification")
     problem.set_start(w)
+    problem.set_blocks(_shared_budget(w, budget))
+    return problem
+
+
+def _shared_budget(w: np.ndarray, budget: float) -> Blocks:
+    """A block for each sample; the resources are what is added to each feature, and taken away."""
+    n, p = w.shape
     each = np.arange(n)
     up = np.eye(p, 2 * p)
     nothing = np.zeros((n, 2 * p))
     down = np.roll(up, p, axis=1)
     mode = Mode(each, each, w - budget, w + budget, w, up, down, nothing, nothing[0])
-    problem.set_blocks(Blocks([mode], np.full(2 * p, budget)))
-    return problem
+    return Blocks([mode], np.full(2 * p, budget))
 
 
 class Visits(NamedTuple):

@@ -23,37 +23,42 @@ def theorem_a_margins(path: Path, problem: Smooth) -> dict[str, float]:
     >>> min(theorem_a_margins(problem.run(1.5, 30), problem).values()) >= -1e-12
     True
     """
+    room = (path.merit[0] - problem.optimum()) / problem.decrease(float(path.rho[0]))
+    return _margins_of_steps(path, problem, room) | _margins_of_limit(path, problem, room)
+
+
+def _margins_of_steps(path: Path, problem: Smooth, room: float) -> dict[str, float]:
+    rho = float(path.rho[0])
+    merit = path.merit
+    r2 = path.residual**2
+    moved = (np.diff(path.u, axis=0) ** 2).sum(axis=1)
+    summed = problem.ell**2 / rho**2 * room
+    slopes = np.array([problem.gradient(point) for point in path.u])
+    least = np.minimum.accumulate(r2[1:])
+    return {
+        "multiplier": -float(np.abs(path.lam + slopes).max()),
+        "descent": float((merit[:-1] - merit[1:] - problem.decrease(rho) * moved).min()),
+        "lower bound": float((merit - path.total - (rho - problem.ell) / 2 * r2).min()),
+        "sum of moves": float(room - moved.sum()),
+        "sum of residuals": float(summed - r2[1:].sum()),
+        "residual rate": float((summed / np.arange(1, len(r2)) - least).min()),
+    }
+
+
+def _margins_of_limit(path: Path, problem: Smooth, room: float) -> dict[str, float]:
     rho = float(path.rho[0])
     ell = problem.ell
     m = problem.m
     x = path.x
-    u = path.u
-    merit = path.merit
-    total = path.total
-    delta = problem.decrease(rho)
-    best = problem.optimum()
-    r2 = path.residual**2
-    moved = (np.diff(u, axis=0) ** 2).sum(axis=1)
-    room = (merit[0] - best) / delta
-    summed = ell**2 / rho**2 * room
     changes = np.flatnonzero(np.any(np.diff(x, axis=0) != 0, axis=1))
     settled = int(changes[-1]) + 1 if changes.size else 0
-    error = np.linalg.norm(u[settled:] - x[-1], axis=1)
+    error = np.linalg.norm(path.u[settled:] - x[-1], axis=1)
     rate = max(ell / (ell + rho), m / (rho - m))
     reach = (rho + m) / 2 * rate ** (2 * np.arange(len(error))) * error[0] ** 2
-    slopes = np.array([problem.gradient(point) for point in u])
     return {
-        "multiplier": -float(np.abs(path.lam + slopes).max()),
-        "descent": float((merit[:-1] - merit[1:] - delta * moved).min()),
-        "lower bound": float((merit - total - (rho - ell) / 2 * r2).min()),
-        "sum of moves": float(room - moved.sum()),
-        "sum of residuals": float(summed - r2[1:].sum()),
-        "residual rate": float(
-            (summed / np.arange(1, len(r2)) - np.minimum.accumulate(r2[1:])).min()
-        ),
         "limit condition": float(shortfall(problem, rho, x[-1])),
         "linear rate": float((rate * error[:-1] - error[1:]).min(initial=np.inf)),
-        "value": float((reach - (merit[settled:] - total[-1])).min()),
+        "value": float((reach - (path.merit[settled:] - path.total[-1])).min()),
         "changes": 2 * (1 + 2 * ell / rho) ** 2 * room + 2 - changes.size,
     }
 

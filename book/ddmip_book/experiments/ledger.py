@@ -33,7 +33,7 @@ from .claims.finding import FAILS, NOT_REPRODUCED, NOT_SHOWN, UNTESTABLE
 from .grids import EXPERIMENTS
 from .results import Results, load
 
-KINDS = ("theory", "experiment", "consistency")
+CLAIM_KINDS = ("theory", "experiment", "consistency")
 OPEN = "open"
 NEW = "new"
 """Open is stated for a claim that the stored rows are to decide: its check's verdict is shown, once
@@ -103,7 +103,7 @@ def read_claims(path: Path | str) -> list[Claim]:
             raise ValueError(
                 f"claim {claim.id}: no run of ours can make a claim fail; write {NOT_REPRODUCED!r}."
             )
-        if claim.kind not in KINDS or (claim.check is not None and claim.check not in CHECKS):
+        if claim.kind not in CLAIM_KINDS or (claim.check is not None and claim.check not in CHECKS):
             raise ValueError(
                 f"claim {claim.id}: kind {claim.kind!r} or check {claim.check!r} is unknown."
             )

@@ -18,7 +18,6 @@ from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.solution import Solution
 from ddmip_lib.portfolio import solve
 from ddmip_lib.pricing import PriceCoordination, Recovering
-from ddmip_lib.problems import SiteCare
 from ..examples.care_grid import grid_search
 from .random_inputs import RandomInputs
 
@@ -53,10 +52,6 @@ class GridSearch:
         self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
     ) -> Solution:
         """Tabulate the networks on nine levels of each continuous input, and choose exactly."""
-        if not isinstance(problem, SiteCare):
-            raise TypeError(
-                "grid search needs a problem from site_care, which knows the levels of its inputs."
-            )
         return grid_search(problem, levels=9, time_limit=time_limit)
 
 
@@ -68,7 +63,7 @@ class OneCall:
     def solve(
         self, problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0, progress: bool = False
     ) -> Solution:
-        """What the function says."""
+        """Call the function."""
         return solve(problem, time_limit, seed, progress)
 
 

@@ -65,6 +65,9 @@ class Reaction:
         self.of_data = float(np.ptp(labels))
         self.classes = task == "classification"
         self.positive = float((outputs > 0).mean())
+        share = float(labels.mean())
+        self.larger = max(share, 1 - share) if self.classes else 0.0
+        """The share of the larger class."""
 
     @property
     def reacts(self) -> bool:
@@ -117,32 +120,27 @@ def _train(
     y = torch.tensor(data.labels, dtype=torch.float32, device=device)
     order = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(x), generator=order)
-    aside = rows[: round(ASIDE * len(x))]
-    fitted = rows[round(ASIDE * len(x)) :]
-    classes = data.task == "classification"
-    loss = nn.BCEWithLogitsLoss() if classes else nn.MSELoss()
-    share = float(data.labels.mean())
-    larger = max(share, 1 - share) if classes else 0.0
+    aside = round(ASIDE * len(x))
+    loss = nn.BCEWithLogitsLoss() if data.task == "classification" else nn.MSELoss()
     trained = copy.deepcopy(net).to(device).requires_grad_(True)
     began = time.perf_counter()
     best = -math.inf
     found = {}
     idle = 0
-    for _ in _epochs(trained, x, y, fitted, loss, order):
+    for _ in _epochs(trained, x, y, rows[aside:], loss, order):
         with torch.no_grad():
             outputs = trained(x)[:, 0]
-            right = ((outputs > 0) == (y > 0.5)).double() if classes else -((outputs - y) ** 2)
-        score = float(right[aside].mean())
         reaction = Reaction(outputs.double().cpu().numpy(), data.labels, data.task)
+        score = _score(outputs[rows[:aside]], y[rows[:aside]], reaction.classes)
         if not math.isfinite(score):
             break
-        if not reaction.reacts or (classes and score < larger):
+        if not reaction.reacts or (reaction.classes and score < reaction.larger):
             continue
         idle += 1
         if score > best:
             best = score
             idle = 0
-            found = {"state": _copy(trained), "report": _report(score, reaction, larger, began)}
+            found = {"state": _copy(trained), "report": _report(score, reaction, began)}
         if idle >= PATIENCE:
             break
     if not found:
@@ -152,9 +150,20 @@ def _train(
     return found
 
 
-def _report(score: float, reaction: Reaction, larger: float, began: float) -> dict[str, float]:
+def _score(outputs: Tensor, labels: Tensor, classes: bool) -> float:
+    """The accuracy, or minus the mean squared error."""
+    if classes:
+        return float(((outputs > 0) == (labels > 0.5)).double().mean())
+    return -float(((outputs - labels) ** 2).mean())
+
+
+def _report(score: float, reaction: Reaction, began: float) -> dict[str, float]:
     named = {"test_accuracy": score} if reaction.classes else {"test_mse": -score}
-    looks = {"spread": reaction.spread, "positive": reaction.positive, "larger_class": larger}
+    looks = {
+        "spread": reaction.spread,
+        "positive": reaction.positive,
+        "larger_class": reaction.larger,
+    }
     return named | looks | {"seconds": time.perf_counter() - began}
 
 

@@ -108,6 +108,18 @@ class Row:
         return Case(**{f.name: getattr(self, f.name) for f in fields(Case)})
 
     @property
+    def adjustments(self) -> np.ndarray:
+        """Of a water problem: what the point changes, (samples, features)."""
+        changes = decode(self.point["adjustments"], self.point["dtype"])
+        return changes.reshape(self.size, -1)
+
+    @property
+    def spent(self) -> np.ndarray:
+        """What the adjustments add to each feature over all samples, and what they take away."""
+        moved = self.adjustments
+        return np.stack([np.maximum(moved, 0).sum(axis=0), np.maximum(-moved, 0).sum(axis=0)])
+
+    @property
     def ended(self) -> bool:
         """Whether the solver called its point optimal, checked (see `proofs`) or not."""
         return self.status in ("optimal", "claimed_optimal")

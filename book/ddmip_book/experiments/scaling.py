@@ -19,7 +19,7 @@ from ddmip_lib.pricing import network_oracle as search
 from ddmip_lib.problems import water_potability
 from .store import results_folder
 
-FILE = "scaling.jsonl"
+SCALING = "scaling.jsonl"
 LARGE = "large.jsonl"
 SEARCHES = "searches.jsonl"
 APART = "apart.jsonl"
@@ -141,7 +141,7 @@ def nodes(
     )
 
 
-def stored(folder: Path | None = None, name: str = FILE) -> list[dict[str, Any]]:
+def stored(folder: Path | None = None, name: str = SCALING) -> list[dict[str, Any]]:
     """The rows that were stored, if any.
 
     >>> isinstance(stored(), list)

@@ -144,7 +144,7 @@ def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[s
     return found
 
 
-class Exact(NamedTuple):
+class ExactPeer(NamedTuple):
     """An exact model of another library over the suite, and `solve` on the models that it takes."""
 
     taken: int
@@ -158,7 +158,7 @@ class Exact(NamedTuple):
     """Models on which its checked bound lies within `MET` of its objective, with that seed."""
 
 
-def exact_peer(rows: Sequence[Row], method: str) -> Exact:
+def exact_peer(rows: Sequence[Row], method: str) -> ExactPeer:
     """How an exact model did, and `solve` beside it."""
     best = best_known(rows)
     taken = {row.network: row for row in rows if row.method == method and row.status != REFUSED}
@@ -174,7 +174,9 @@ def exact_peer(rows: Sequence[Row], method: str) -> Exact:
     )
     near = sum(distance(row, best[name]) <= NEAR for name, row in taken.items())
     claimed = sum(row.ended for row in taken.values())
-    return Exact(len(taken), near, claimed, len({row.network for row in ours} - far), proved, met)
+    return ExactPeer(
+        len(taken), near, claimed, len({row.network for row in ours} - far), proved, met
+    )
 
 
 def features_of(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:

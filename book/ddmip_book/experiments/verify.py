@@ -69,13 +69,12 @@ def _water(row: Row, nets: list[nn.Module]) -> float | str:
     at = np.array([place[number] for number in row.point["rows"]])
     if (at != draw_nonpotable(data, row.size, row.seed, WATER[row.problem])).any():
         return "its samples are not those that its seed draws"
-    moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
-    spent = np.stack([np.maximum(moved, 0).sum(axis=0), np.maximum(-moved, 0).sum(axis=0)])
+    spent = row.spent
     budget = water_budget(row.problem, row.budget, nets[0])
     if (spent > budget + TOLERANCE).any():
         way, feature = np.unravel_index(np.argmax(spent - budget), spent.shape)
         return f"it spends {spent[way, feature]} of a budget of {budget[way, feature]}"
-    return float(potable(nets[0], samples(data, at, nets[0]) + moved))
+    return float(potable(nets[0], samples(data, at, nets[0]) + row.adjustments))
 
 
 def objective_by_model(row: Row, nets: list[nn.Module]) -> float | str:

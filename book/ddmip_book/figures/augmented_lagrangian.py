@@ -10,7 +10,12 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, RED
-from .kit import draw_panels, legend_outside, look
+from .kit import Look, draw_panels, legend_outside, look
+
+MARKS: tuple[Look, ...] = (
+    {"marker": "s", "linestyle": "", "color": RED, "ms": 9, "mec": "white"},
+    {"marker": "^", "linestyle": "", "color": ORANGE, "ms": 6, "mec": "white"},
+)
 
 
 def plot_level_panels(
@@ -34,34 +39,17 @@ def plot_level_panels(
     first = np.linspace(box[0], box[1], 91)
     second = np.linspace(box[2], box[3], 91)
     for ax, (title, function) in zip(axes, functions.items(), strict=True):
-        heights = np.array([[function(np.array([a, b])) for a in first] for b in second])
+        points = np.stack(np.meshgrid(first, second), axis=-1)
+        heights = np.apply_along_axis(function, -1, points)
         levels = np.unique(np.quantile(heights, np.linspace(0.02, 0.98, 14)))
-        ax.contour(
-            first, second, heights, levels, colors=INK, linewidths=0.7, alpha=0.5, linestyles="-"
-        )
+        thin: Look = {"colors": INK, "linewidths": 0.7, "alpha": 0.5, "linestyles": "-"}
+        ax.contour(first, second, heights, levels, **thin)
         ax.plot(first, total - first, "--", color=GREEN, label="constraint")
         if paths and title in paths:
-            ax.plot(
-                *paths[title].T,
-                ".-",
-                color=BLUE,
-                linewidth=0.8,
-                markersize=4,
-                label="gradient steps",
-            )
-        looks = (("s", RED, 9), ("^", ORANGE, 6))
-        for (label, point), (marker, colour, size) in zip(
-            marks[title].items(), looks, strict=False
-        ):
-            ax.plot(
-                *np.asarray(point, dtype=float),
-                marker,
-                color=colour,
-                ms=size,
-                mec="white",
-                label=label,
-                zorder=5,
-            )
+            steps: Look = {"linewidth": 0.8, "markersize": 4, "label": "gradient steps"}
+            ax.plot(*paths[title].T, ".-", color=BLUE, **steps)
+        for (label, point), mark in zip(marks[title].items(), MARKS, strict=False):
+            ax.plot(*np.asarray(point, dtype=float), label=label, zorder=5, **mark)
         ax.set(title=title, xlabel="$x_1$", xlim=box[:2], ylim=box[2:], aspect="equal")
         ax.grid(visible=False)
     axes[0].set_ylabel("$x_2$")

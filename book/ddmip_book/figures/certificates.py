@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from ddmip_lib.bounds import Bounds, Graph
 from ddmip_lib.certificates.losses import Losses
@@ -33,29 +35,23 @@ def plot_plane(
     1
     """
     figure, grid = draw_panels(len(panels), 3.3, 6.8, sharey=True)
-    ends = losses.lower[0].tolist(), losses.upper[0].tolist()
-    x, y = (
-        torch.linspace(low, high, 121, dtype=torch.float64) for low, high in zip(*ends, strict=True)
-    )
-    points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)
+    ends = zip(losses.lower[0].tolist(), losses.upper[0].tolist(), strict=True)
+    sides = [torch.linspace(low, high, 121, dtype=torch.float64) for low, high in ends]
+    points = torch.stack(torch.meshgrid(*sides, indexing="xy"), -1)
     output = graph(points)[..., 0].numpy()
     cost = losses.cost(points).numpy()
     for axes, (title, (bounds, proven)) in zip(grid, panels.items(), strict=True):
-        yes = axes.contourf(x, y, output, levels=[0, np.inf], colors=[PALE_RED], hatches=["///"])
+        yes = axes.contourf(*sides, output, levels=[0, np.inf], colors=[PALE_RED], hatches=["///"])
         yes.set(edgecolor=RED, linewidth=0)
-        axes.contour(x, y, output, levels=[0], colors=RED, linewidths=1.4)
+        axes.contour(*sides, output, levels=[0], colors=RED, linewidths=1.4)
         if proven > 0:
-            axes.contourf(x, y, cost, levels=[-1, proven], colors=[PALE_BLUE])
-            axes.contour(x, y, cost, levels=[proven], colors=BLUE, linewidths=1.6)
-        axes.contour(x, y, cost, levels=[radius], colors=INK, linewidths=1.4, linestyles="--")
-        slope, constant = bounds.upper_linear
-        form = (points @ slope[0, 0] + constant[0, 0]).numpy()
-        if form.min() < 0 < form.max():
-            axes.contour(x, y, form, levels=[0], colors=GREEN, linewidths=1.8, linestyles="-.")
+            axes.contourf(*sides, cost, levels=[-1, proven], colors=[PALE_BLUE])
+            axes.contour(*sides, cost, levels=[proven], colors=BLUE, linewidths=1.6)
+        axes.contour(*sides, cost, levels=[radius], colors=INK, linewidths=1.4, linestyles="--")
+        _draw_zero(axes, sides, points, bounds)
         axes.plot(*losses.base[0].tolist(), "o", color=INK, markersize=5)
-        axes.set(
-            title=f"{title}\nproven {proven:.2f} of {radius:.2f}", xlabel="$u_1$", aspect="equal"
-        )
+        axes.set_title(f"{title}\nproven {proven:.2f} of {radius:.2f}")
+        axes.set(xlabel="$u_1$", aspect="equal")
         axes.grid(False)
     grid[0].set_ylabel("$u_2$")
     looks = {
@@ -68,6 +64,14 @@ def plot_plane(
         grid[0].plot([], [], dash, color=colour, label=name)
     legend_outside(figure, 4)
     return figure
+
+
+def _draw_zero(axes: Axes, sides: list[Tensor], points: Tensor, bounds: Bounds) -> None:
+    """Where the linear upper bound of the network is 0."""
+    slope, constant = bounds.upper_linear
+    bound = (points @ slope[0, 0] + constant[0, 0]).numpy()
+    if bound.min() < 0 < bound.max():
+        axes.contour(*sides, bound, levels=[0], colors=GREEN, linewidths=1.8, linestyles="-.")
 
 
 def plot_blocks(proven: Mapping[str, np.ndarray], known: np.ndarray) -> Figure:

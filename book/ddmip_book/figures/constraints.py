@@ -7,13 +7,13 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, PALE_BLUE, PALE_RED, RED
-from ..examples.counterexamples import Exact
+from ..examples.counterexamples import RationalState
 from ..examples.tiny import Path
 from .kit import draw_panels, legend_outside
 
 
 def plot_cycle(
-    states: Sequence[Exact], normal: Sequence[float], low: float, high: float
+    states: Sequence[RationalState], normal: Sequence[float], low: float, high: float
 ) -> list[Axes]:
     r"""One panel for each state of a cycle over a slab: from $u + \lambda/\rho$ to the nearest $x$,
     on to $x - \lambda/\rho$, and by projection to the next $u$.
@@ -41,7 +41,7 @@ def plot_cycle(
     return axes
 
 
-def _draw_iteration(ax: Axes, before: Exact, state: Exact) -> None:
+def _draw_iteration(ax: Axes, before: RationalState, state: RationalState) -> None:
     scaled = np.array(before.scaled, dtype=float)
     start = np.array(before.u, dtype=float) + scaled
     x = np.array(state.x, dtype=float)

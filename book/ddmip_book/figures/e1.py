@@ -14,8 +14,9 @@ from ddmip_lib.plots import ORANGE
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results, qualifying_pairs
 from .kit import (
-    METHODS,
+    METHOD_LOOKS,
     HeatMap,
+    beside,
     heat_maps,
     hold,
     legend_outside,
@@ -88,7 +89,7 @@ def plot_times(full: Results) -> Figure:
     times = {method: by_cell(full, method, mean_seconds) for method in ("bigm", "dd-paper", "dd")}
     cut = {method: by_cell(full, method, all_cut) == 1 for method in times}
     maps = [
-        HeatMap(METHODS[m].label, np.log10(cells), -0.5, 2.8, ".1f", cut[m])
+        HeatMap(METHOD_LOOKS[m].label, np.log10(cells), -0.5, 2.8, ".1f", cut[m])
         for m, cells in times.items()
     ]
     ratio = times["bigm"] / times["dd-paper"]
@@ -116,7 +117,7 @@ def plot_profiles(full: Results, cells: Sequence[tuple[str, int]], seed: int) ->
                 if row.status == "time_limit":
                     ink = {
                         "facecolors": "white",
-                        "edgecolors": METHODS[row.method].color,
+                        "edgecolors": METHOD_LOOKS[row.method].color,
                         "zorder": 3,
                     }
                     axes.scatter(
@@ -155,23 +156,11 @@ def plot_ratios(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) -> F
             *zip(*reached, strict=True) if reached else ([], []),
             **method_look(method, linestyle="", markersize=6, alpha=0.8),
         )
+        hollow = method_look(method, label="", linestyle="", markersize=6, markerfacecolor="white")
         for at, count in Counter(at for at, ratio in places if ratio == 0).items():
-            axes.plot(
-                at,
-                NEVER,
-                **method_look(
-                    method, label="", linestyle="", markersize=6, markerfacecolor="white"
-                ),
-            )
+            axes.plot(at, NEVER, **hollow)
             if count > 1:
-                axes.annotate(
-                    f"{count}",
-                    (at, NEVER),
-                    (0, 5),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=9,
-                )
+                beside(axes, f"{count}", (at, NEVER), (0, 5), ha="center", fontsize=9)
     axes.axhspan(10, 100, color=ORANGE, alpha=0.18, label="the paper's 10 to 100")
     axes.set(yscale="log", ylim=(0.6 * NEVER, 2e4), ylabel="times sooner than Big-M")
     axes.set_yticks(

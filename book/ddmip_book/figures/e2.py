@@ -27,7 +27,7 @@ from .kit import (
     names_below,
 )
 
-TOLERANCE = 1e-4
+AGREEMENT = 1e-4
 """Of the paper's stopping test."""
 LOWER_END = 2e-5
 """Where a residual of zero is drawn on a logarithmic axis."""
@@ -164,6 +164,16 @@ def _visible(own: Results) -> np.ndarray:
     return np.maximum(own.values("primal_residual"), LOWER_END)
 
 
+def _gained(own: Results) -> np.ndarray:
+    return own.values("objective") - own.values("untreated")
+
+
+def _finish(left: Axes, right: Axes) -> None:
+    left.axhline(AGREEMENT, color=INK, linestyle="--", label="paper's test")
+    left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
+    right.set_title("samples gained, of 100")
+
+
 def plot_what_moves(full: Results) -> Figure:
     """Of every run: the last residual with the paper's tolerance, and the samples gained over the
     untreated count.
@@ -171,12 +181,8 @@ def plot_what_moves(full: Results) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.3))
     for shift, rows, style in _devices(full):
         _each(left, rows, _visible, shift, style)
-        _each(
-            right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style
-        )
-    left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
-    left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
-    right.set_title("samples gained, of 100")
+        _each(right, rows, _gained, shift, style)
+    _finish(left, right)
     left.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 0.25))
     return figure
 
@@ -199,14 +205,10 @@ def plot_recipes(full: Results, reacting: Results) -> Figure:
     )
     for shift, (rows, style) in zip((-0.25, 0.0, 0.25), drawn, strict=True):
         style = style | {"linestyle": ""}
-        _each(
-            right, rows, lambda own: own.values("objective") - own.values("untreated"), shift, style
-        )
+        _each(right, rows, _gained, shift, style)
         if shift < 0.25:
             _each(left, rows, _visible, shift, style | {"label": None})
-    left.axhline(TOLERANCE, color=INK, linestyle="--", label="paper's test")
-    left.set(yscale="log", title=r"last $\|u - x\|_\infty$")
-    right.set_title("samples gained, of 100")
+    _finish(left, right)
     legend_outside(figure, 2, "lower")
     return figure
 

@@ -26,7 +26,7 @@ from ..experiments.tables import budgets
 from .kit import (
     GREY,
     HOLLOW,
-    METHODS,
+    METHOD_LOOKS,
     legend_outside,
     look,
     method_look,
@@ -130,7 +130,7 @@ def plot_panels(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figur
         axes.plot(
             list(shown),
             list(shown.values()),
-            METHODS[method].marker,
+            METHOD_LOOKS[method].marker,
             color=GREY,
             label=label,
             **HOLLOW,
@@ -221,7 +221,7 @@ def plot_budgets(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figu
         **HOLLOW,
         "linestyle": ":",
     }
-    panels["rounds"].plot(E3_SIZES_PRINTED, DD_ITERATIONS, METHODS[WITH].marker, **printed)
+    panels["rounds"].plot(E3_SIZES_PRINTED, DD_ITERATIONS, METHOD_LOOKS[WITH].marker, **printed)
     panels["rounds"].axhline(CAP, color=INK, linewidth=0.8, linestyle=":")
     panels["rounds"].set(xlabel="samples n", ylabel="rounds or iterations", ylim=(0, CAP + 10))
     for name, axes in panels.items():

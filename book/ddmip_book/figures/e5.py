@@ -17,7 +17,7 @@ from ..experiments.results import Results
 from ..experiments.rows import Row, decode
 from .kit import GREY, HOLLOW, legend_outside, look, method_look, names_below
 
-MARKS = ("dd-paper", "dd-barrier", "random", "bigm", "dd", "enumeration", "grid-search")
+E5_METHODS = ("dd-paper", "dd-barrier", "random", "bigm", "dd", "enumeration", "grid-search")
 """The methods, from the paper's to what is known to be best."""
 PRINTED: dict[str, dict[str, float]] = {
     "dd-paper": dict(zip(E5_NETWORKS, E5_PGD, strict=True)),
@@ -170,7 +170,7 @@ def plot_closed(full: Results) -> Figure:
     figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.4), sharex=True)
     left_out = {"trees": ("grid-search",), "site_care": ("dd-paper", "dd-barrier", "enumeration")}
     for ax, problem, title in zip(axes, left_out, ("Tree Planting", "site care"), strict=True):
-        methods = [method for method in MARKS if method not in left_out[problem]]
+        methods = [method for method in E5_METHODS if method not in left_out[problem]]
         for place, method in enumerate(methods):
             shares = [share for _, share in closed_runs(full, problem, method)]
             ax.plot(shares, [place] * len(shares), **_look(method, markersize=7))
@@ -191,7 +191,9 @@ def plot_closed_by_network(react: Results) -> Axes:
     """
     ax = plt.subplots(figsize=(6.2, 3.2))[1]
     methods = [
-        method for method in MARKS if method != "grid-search" and len(react.where(method=method))
+        method
+        for method in E5_METHODS
+        if method != "grid-search" and len(react.where(method=method))
     ]
     for number, network in enumerate(E5_NETWORKS):
         shift = 0.22 * (1 - number)

@@ -40,7 +40,7 @@ PEERS = {
     "omlt-highs": {"color": INK, "linestyle": "-", "marker": "X", "markersize": 6},
     "gurobi-ml": {"color": INK, "linestyle": "--", "marker": "*", "markersize": 8},
 }
-FIRST = ("solve", "sequential", "dd")
+STRONG = ("solve", "sequential", "dd")
 """Drawn in strong colours."""
 
 
@@ -56,7 +56,7 @@ def short(method: str) -> str:
 def _look(method: str) -> dict[str, Any]:
     """Own methods in the book's colours, rivals thinner."""
     at = list(SHORT).index(method) if method in SHORT else len(SHORT)
-    strong = method in FIRST
+    strong = method in STRONG
     colour = COLOURS[at] if at < len(COLOURS) else GREY
     look = {
         "color": colour,

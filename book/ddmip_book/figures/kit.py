@@ -50,7 +50,7 @@ def look(number: int, **more: Any) -> dict[str, Any]:
     return {"color": COLOURS[at], "linestyle": DASHES[at], "marker": MARKERS[at]} | more
 
 
-class Method(NamedTuple):
+class MethodLook(NamedTuple):
     """How a method looks in every chapter."""
 
     label: str
@@ -59,19 +59,19 @@ class Method(NamedTuple):
     marker: str
 
 
-METHODS = {
-    "bigm": Method("Big-M", INK, DASHES[3], "X"),
-    "dd-paper": Method("paper's settings", RED, DASHES[1], "s"),
-    "dd": Method("our defaults", BLUE, DASHES[0], "o"),
-    "dd-graph": Method("graph split", GREEN, DASHES[2], "^"),
-    "dd-no-multipliers": Method("… without multipliers", GREEN, DASHES[2], "^"),
-    "dd-barrier": Method("paper's settings, barrier", ORANGE, DASHES[2], "v"),
-    "ssg-printed": Method("SSG as published", PINK, DASHES[3], "x"),
-    "ssg": Method("SSG repaired", PINK, DASHES[4], "v"),
-    "prices": Method("price coordination", PINK, DASHES[4], "D"),
-    "random": Method("random inputs", GREY, DASHES[3], "x"),
-    "enumeration": Method("enumeration", GREEN, DASHES[0], "^"),
-    "grid-search": Method("grid search", GREEN, DASHES[0], "P"),
+METHOD_LOOKS = {
+    "bigm": MethodLook("Big-M", INK, DASHES[3], "X"),
+    "dd-paper": MethodLook("paper's settings", RED, DASHES[1], "s"),
+    "dd": MethodLook("our defaults", BLUE, DASHES[0], "o"),
+    "dd-graph": MethodLook("graph split", GREEN, DASHES[2], "^"),
+    "dd-no-multipliers": MethodLook("… without multipliers", GREEN, DASHES[2], "^"),
+    "dd-barrier": MethodLook("paper's settings, barrier", ORANGE, DASHES[2], "v"),
+    "ssg-printed": MethodLook("SSG as published", PINK, DASHES[3], "x"),
+    "ssg": MethodLook("SSG repaired", PINK, DASHES[4], "v"),
+    "prices": MethodLook("price coordination", PINK, DASHES[4], "D"),
+    "random": MethodLook("random inputs", GREY, DASHES[3], "x"),
+    "enumeration": MethodLook("enumeration", GREEN, DASHES[0], "^"),
+    "grid-search": MethodLook("grid search", GREEN, DASHES[0], "P"),
 }
 
 
@@ -81,7 +81,7 @@ def method_look(method: str, **more: Any) -> dict[str, Any]:
     >>> method_look("dd", linestyle="")
     {'label': 'our defaults', 'color': '#0072B2', 'linestyle': '', 'marker': 'o'}
     """
-    return METHODS[method]._asdict() | more
+    return METHOD_LOOKS[method]._asdict() | more
 
 
 def draw_lines(ax: Axes, curves: Mapping[str, Any], x: Any = None, **more: Any) -> None:

@@ -167,7 +167,7 @@ def plot_gap(points: Mapping[str, float], bound: float, start: float) -> Figure:
     return figure
 
 
-METHODS = ("solve", "sequential", "dd", "prices", "bigm", "enumeration", "random-points")
+COMPARED = ("solve", "sequential", "dd", "prices", "bigm", "enumeration", "random-points")
 """Across the chart: what a user of the library may call, and what one gets without any of it."""
 HEADS = {
     "solve": "solve",
@@ -180,7 +180,7 @@ HEADS = {
 }
 
 
-def plot_choice(choices: Sequence[Choice], methods: Sequence[str] = METHODS) -> Figure:
+def plot_choice(choices: Sequence[Choice], methods: Sequence[str] = COMPARED) -> Figure:
     """The decision chart: what one sees of a problem down, methods across, the shade is the share
     of models solved.
 

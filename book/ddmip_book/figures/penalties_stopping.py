@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, RED, legend_below
 from ..examples.tiny import Path, quadratic
-from .kit import legend_outside, look, whole
+from .kit import Look, legend_outside, look, whole
 
 
 def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, Axes]:
@@ -71,23 +71,12 @@ def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
     high = max(np.nanmax(c) for c in counts)
     panels = list(grid.flat)[: len(histories)]
     for place, (ax, (label, history)) in enumerate(zip(panels, histories.items(), strict=True)):
-        k = np.arange(1, len(history["rho"]) + 1)
+        _draw_positive(ax, history["primal_residual"], "-", color=RED, label="residual")
+        _draw_positive(ax, history["rho"], ":", color=INK, label="penalty")
         other = ax.twinx()
-        for column, style, name in (("primal_residual", "-", "residual"), ("rho", ":", "penalty")):
-            values = np.asarray(history[column], dtype=float)
-            colour = RED if column == "primal_residual" else INK
-            ax.semilogy(
-                k, np.where(values > 0, values, np.nan), style, color=colour, marker="", label=name
-            )
-        other.step(
-            k,
-            counts[place],
-            "-",
-            where="post",
-            color=BLUE,
-            linewidth=2.2,
-            label="best so far (right scale)",
-        )
+        k = np.arange(1, len(counts[place]) + 1)
+        best: Look = {"color": BLUE, "linewidth": 2.2, "label": "best so far (right scale)"}
+        other.step(k, counts[place], "-", where="post", **best)
         other.set(ylim=(low - 0.5, high + 0.5))
         other.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         other.grid(visible=False)
@@ -100,6 +89,13 @@ def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
         ax.set_visible(False)
     legend_outside(figure, 3, "lower")
     return panels
+
+
+def _draw_positive(ax: Axes, values: Any, style: str, **look: Any) -> None:
+    """The values by iteration on a log scale, with gaps where they are 0."""
+    values = np.asarray(values, dtype=float)
+    k = np.arange(1, len(values) + 1)
+    ax.semilogy(k, np.where(values > 0, values, np.nan), style, marker="", **look)
 
 
 def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, Axes]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ddmip_lib.model.blocks import Blocks
@@ -17,8 +18,9 @@ from ..experiments.results import Results, time_to
 from ..experiments.rows import Row
 from .e1 import by_cell, mean_share
 from .kit import (
-    METHODS,
+    METHOD_LOOKS,
     HeatMap,
+    Look,
     draw_lines,
     draw_panels,
     heat_maps,
@@ -98,14 +100,10 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
     )
     p = inputs.shape[1]
     steps = inputs - blocks.base[: len(inputs)]
-    steps = steps[np.abs(steps).max(axis=1) > 1e-9]
-    rank = np.argsort(-(np.abs(steps) > 1e-9).sum(axis=1), kind="stable")
-    for sign, mark, colour in ((1, "^", BLUE), (-1, "v", RED)):
-        which, feature = np.nonzero(sign * steps[rank] > 1e-9)
-        size = 14 + 120 * np.abs(steps[rank][which, feature])
-        left.scatter(
-            which + 1, feature, s=size, marker=mark, color=colour, alpha=0.75, linewidths=0
-        )
+    moved = (np.abs(steps) > 1e-9).sum(axis=1)
+    steps = steps[np.argsort(-moved, kind="stable")[: np.count_nonzero(moved)]]
+    _draw_steps(left, steps, marker="^", color=BLUE)
+    _draw_steps(left, -steps, marker="v", color=RED)
     names = [name.removeprefix("up ") for name in blocks.resources[:p]]
     left.set(
         xlabel="treated samples",
@@ -114,15 +112,20 @@ def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figur
         title="added (up) and taken away (down)",
     )
     left.set_yticklabels(names, fontsize=9)
-    for side, part, colour, label, hatch in (
-        (-1, 0, BLUE, "to add", ""),
-        (1, p, RED, "to take away", "////"),
-    ):
-        style = {"color": colour, "hatch": hatch, "edgecolor": "white", "label": label}
-        right.barh(np.arange(p) + 0.19 * side, prices[part : part + p], 0.36, **style)
+    place = np.arange(p)
+    right.barh(place - 0.19, prices[:p], 0.36, color=BLUE, edgecolor="white", label="to add")
+    down: Look = {"color": RED, "hatch": "////", "label": "to take away"}
+    right.barh(place + 0.19, prices[p : 2 * p], 0.36, edgecolor="white", **down)
     right.set(xlabel="price of one unit", title="prices")
     legend_outside(figure, 2)
     return figure
+
+
+def _draw_steps(ax: Axes, steps: np.ndarray, **look: Any) -> None:
+    """A mark for each positive step, the larger the step."""
+    which, feature = np.nonzero(steps > 1e-9)
+    size = 14 + 120 * steps[which, feature]
+    ax.scatter(which + 1, feature, s=size, alpha=0.75, linewidths=0, **look)
 
 
 def plot_rounds(rounds: Any) -> Figure:
@@ -208,7 +211,7 @@ def plot_sooner(e1: Results, e6: Results) -> Figure:
         found = pairs(e1, e6, method)
         at = [cells.index((row.network, row.size)) + shift for _, row in found]
         heights = [max(sooner(*pair), 0.01) for pair in found]
-        label = f"than Algorithm 1, {METHODS[method].label}"
+        label = f"than Algorithm 1, {METHOD_LOOKS[method].label}"
         axes.plot(
             at,
             heights,

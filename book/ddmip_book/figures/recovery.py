@@ -17,7 +17,7 @@ from ..examples.recovery import Visits
 from ..experiments.results import Results
 from ..experiments.rows import Row
 from .kit import (
-    METHODS,
+    METHOD_LOOKS,
     HeatMap,
     Look,
     draw_lines,
@@ -161,7 +161,8 @@ def plot_gains(e1: Results, e6: Results) -> Figure:
         )
 
     shares = [
-        HeatMap(f"{METHODS[m].label}, recovered", cells(m, lambda a, b, n: b / n)) for m in found
+        HeatMap(f"{METHOD_LOOKS[m].label}, recovered", cells(m, lambda a, b, n: b / n))
+        for m in found
     ]
     gains = [
         HeatMap("samples gained", cells(m, lambda a, b, n: b - a), 0.0, 30.0, ".0f") for m in found

@@ -10,7 +10,7 @@ from ddmip_lib.decomposition.admm_state import Trace
 from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.plots import BLUE, RED, plot_iterates
 from ..examples.tiny import Path
-from .kit import draw_panels, legend_outside
+from .kit import Look, beside, draw_panels, legend_outside
 from .neural_mips import landscape
 
 
@@ -32,35 +32,19 @@ def plot_paths(problem: NeuralMIP, traces: Mapping[str, Trace]) -> list[Axes]:
     side = np.linspace(0, 1, 81)
     square = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     heights = landscape(problem, square).reshape(81, 81)
+    levels = np.arange(heights.min(), heights.max() + 0.25, 0.25)
     corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
     for ax, (title, trace) in zip(axes, traces.items(), strict=True):
-        ax.contourf(
-            side,
-            side,
-            heights,
-            np.arange(heights.min(), heights.max() + 0.25, 0.25),
-            cmap="Blues_r",
-        )
+        ax.contourf(side, side, heights, levels, cmap="Blues_r")
         plot_iterates(np.array(trace.x), np.array(trace.u), ax=ax)
         shown = np.max(trace.u) < 0.6 and len(np.unique(trace.x, axis=0)) == 1
-        for corner, cost in zip(
-            corners[:1] if shown else corners, landscape(problem, corners), strict=False
-        ):
-            inwards = (26 - 52 * corner[0], 18 - 36 * corner[1])
-            ax.annotate(
-                f"{cost:g}",
-                corner,
-                xytext=inwards,
-                textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=11,
-                fontweight="bold",
-                bbox={"facecolor": "white", "pad": 2.0},
-            )
-        reach = (
-            1.1 if len(np.unique(trace.x, axis=0)) > 1 else 1.6 * max(0.1, np.max(trace.u))
-        )  # or all is a corner
+        bold: Look = {"fontsize": 11, "fontweight": "bold", "ha": "center", "va": "center"}
+        bold["bbox"] = {"facecolor": "white", "pad": 2.0}
+        for corner in corners[:1] if shown else corners:
+            cost = landscape(problem, corner[None])[0]
+            beside(ax, f"{cost:g}", corner, (26 - 52 * corner[0], 18 - 36 * corner[1]), **bold)
+        several = len(np.unique(trace.x, axis=0)) > 1
+        reach = 1.1 if several else 1.6 * max(0.1, np.max(trace.u))  # or all is a corner
         ax.set(title=title, xlim=(-reach / 11, reach), ylim=(-reach / 11, reach))
         if reach < 1:
             ax.xaxis.set_major_locator(MaxNLocator(4))
@@ -90,16 +74,10 @@ def plot_bids(paths: Mapping[str, Path], i: int = 0) -> list[Axes]:
         ask = path.problem.cost[i] + rho / 2
         taken = path.x[1:, i] == 1
         ax.plot(k, bid, "-", color=BLUE)
-        for chosen, fill, label in ((taken, BLUE, "bid, taken"), (~taken, "white", "bid, refused")):
-            ax.plot(
-                k[chosen],
-                bid[chosen],
-                "o",
-                color=BLUE,
-                markersize=8,
-                markerfacecolor=fill,
-                label=label,
-            )
+        circle: Look = {"color": BLUE, "markersize": 8}
+        ax.plot(k[taken], bid[taken], "o", label="bid, taken", **circle)
+        hollow = circle | {"markerfacecolor": "white"}
+        ax.plot(k[~taken], bid[~taken], "o", label="bid, refused", **hollow)
         ax.plot(k, ask, "--", color=RED, label="ask")
         ax.set(
             title=title,

@@ -13,8 +13,8 @@ import pytest
 from ddmip_book.experiments import Case, Row, grid, load
 from ddmip_book.experiments import suite as analysis
 from ddmip_book.experiments.case import SUITE as PROBLEM
-from ddmip_book.experiments.grids import E7_FIXED, E7_RANDOM, E7_WALKS
-from ddmip_book.experiments.grids import MODELS as TABLE
+from ddmip_book.experiments.grids import BOXES, E7_FIXED, E7_RANDOM, E7_WALKS, MINIMISED
+from ddmip_book.experiments.grids import MODELS as SIZES
 from ddmip_book.experiments.verify import verify_row
 from ddmip_book.figures import e7 as figures
 from ddmip_lib import BigM
@@ -35,24 +35,23 @@ from tests.builders.rows import finished
 
 def test_there_are_enough_models_and_every_method_meets_each() -> None:
     cases = grid("e7")
-    assert list(MODELS) == list(TABLE)
+    assert list(MODELS) == list(SIZES)
     for method in (*E7_RANDOM, *E7_FIXED):
         own = [case for case in cases if case.method == method]
         assert {case.network for case in own} == set(MODELS)
         assert len(own) == len(MODELS) * (3 if method in E7_RANDOM else 1)
-    boxes = {name for name, model in TABLE.items() if model.box}
-    assert {case.network for case in cases if case.method in E7_WALKS} == boxes
+    assert {case.network for case in cases if case.method in E7_WALKS} == set(BOXES)
     assert {case.time_limit for case in cases} == {20.0}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_what_the_table_says_and_its_networks_react(name: str) -> None:
-    model = TABLE[name]
     problem = MODELS[name]()
     found = features(problem)
-    assert found["inputs"] == model.size
-    assert model.sense == problem.model.getObjectiveSense().replace("ize", "ise")
-    assert model.box == (found["rows"] == 0 and found["activations"] == ["ReLU"])
+    assert found["inputs"] == SIZES[name]
+    sense = "minimize" if name in MINIMISED else "maximize"
+    assert problem.model.getObjectiveSense() == sense
+    assert (name in BOXES) == (found["rows"] == 0 and found["activations"] == ["ReLU"])
     assert found["activations"]
     instance = problem.instance()
     rng = np.random.default_rng(0)
@@ -172,7 +171,7 @@ def rows() -> list[Row]:
                         method,
                         PROBLEM,
                         name,
-                        TABLE[name].size,
+                        SIZES[name],
                         seed,
                         20.0,
                         objective=objective,
@@ -205,7 +204,7 @@ def test_an_exact_model_stands_beside_solve() -> None:
     near = {"objective": 8.0, "status": "claimed_optimal"}
     without = {"status": analysis.REFUSED, "why": "curved"}
     peer = [
-        finished("e7", "gurobi-ml", PROBLEM, name, TABLE[name].size, 42, 20.0, **said)
+        finished("e7", "gurobi-ml", PROBLEM, name, SIZES[name], 42, 20.0, **said)
         for name, said in (("knapsack", near), ("box", without))
     ]
     far = rows()

@@ -20,7 +20,7 @@ ALIVE = {**CPU, "experiment": "reacting", "problem": "water"}
 ALIVE_GPU = {**ALIVE, "method": "dd-paper-float32", "device": "cuda"}
 REACT = tuple(network + REACTING for network in E2_NETWORKS)
 SMALLEST = E2_NETWORKS[0]
-LARGEST = E2_NETWORKS[-1]
+E2_LARGEST = E2_NETWORKS[-1]
 
 
 @check(runs={**CPU, "network": SMALLEST}, alive={**ALIVE_GPU, "network": REACT[0]})
@@ -62,7 +62,7 @@ def e2_deep(runs: Runs, alive: Runs, gpu: Runs) -> tuple[str, str]:
 
 
 @check(
-    gpu={"experiment": "e2", "device": "cuda", "network": LARGEST},
+    gpu={"experiment": "e2", "device": "cuda", "network": E2_LARGEST},
     alive={**ALIVE_GPU, "network": REACT[-1]},
 )
 def e2_seconds(gpu: Runs, alive: Runs) -> tuple[str, str]:

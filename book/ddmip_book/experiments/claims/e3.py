@@ -5,16 +5,16 @@ import numpy as np
 from .finding import Runs, check, comma_list, graded, paired, within_factor_two
 from .printed import DD_ITERATIONS, DD_QUALITY, DD_SPEEDUPS, E3_SIZES_PRINTED, SSG_QUALITY
 
-GRID = {"experiment": "e3", "size": E3_SIZES_PRINTED}
-OURS, EXACT, SSG = ({**GRID, "method": method} for method in ("dd-paper", "bigm", "ssg-printed"))
-WITHOUT = {**GRID, "method": "dd-no-multipliers"}
+E3_GRID = {"experiment": "e3", "size": E3_SIZES_PRINTED}
+OURS, EXACT, SSG = ({**E3_GRID, "method": method} for method in ("dd-paper", "bigm", "ssg-printed"))
+NO_MULTIPLIERS = {**E3_GRID, "method": "dd-no-multipliers"}
 
 
 def _over(column: str, above: Runs, below: Runs) -> list[float]:
     return paired(column, above, below, "size", E3_SIZES_PRINTED)
 
 
-@check(ssg=SSG, repaired={**GRID, "method": "ssg"}, exact=EXACT)
+@check(ssg=SSG, repaired={**E3_GRID, "method": "ssg"}, exact=EXACT)
 def e3_ssg_quality(ssg: Runs, repaired: Runs, exact: Runs) -> tuple[str, str]:
     """SSG over Big-M: the published pseudo-code within 0.1 of each figure holds; a verified point
     at every size and less than 0.9 on average, by it or by the repaired version, is the direction.
@@ -87,7 +87,7 @@ def e3_dd_speedup(ours: Runs, exact: Runs) -> tuple[str, str]:
     return graded(within_factor_two(ratios, printed), widens and min(ratios[1:]) >= 10), text
 
 
-@check(without=WITHOUT, ours=OURS)
+@check(without=NO_MULTIPLIERS, ours=OURS)
 def e3_multipliers(without: Runs, ours: Runs) -> tuple[str, str]:
     """Objective without over with multipliers: 0.6 or less somewhere confirms, 0.95 on average is
     the direction.
@@ -97,7 +97,7 @@ def e3_multipliers(without: Runs, ours: Runs) -> tuple[str, str]:
     return graded(min(shares) <= 0.6, float(np.mean(shares)) <= 0.95), text
 
 
-@check(without=WITHOUT, ours=OURS)
+@check(without=NO_MULTIPLIERS, ours=OURS)
 def e3_multiplier_time(without: Runs, ours: Runs) -> tuple[str, str]:
     """Seconds without multipliers over with them: above 1.5 at n = 80 and growing confirms."""
     ratios = _over("seconds", without, ours)

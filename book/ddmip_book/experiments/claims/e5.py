@@ -26,16 +26,16 @@ from .finding import (
 )
 from .printed import E5_BARRIER, E5_EXACT, E5_PGD
 
-GRID = {"experiment": "e5", "problem": "trees"}
-ALIVE = {"experiment": "reacting", "problem": "trees"}
+E5_GRID = {"experiment": "e5", "problem": "trees"}
+ALIVE_TREES = {"experiment": "reacting", "problem": "trees"}
 EXACT, PGD, BARRIER, BEST = (
-    {**GRID, "method": method} for method in ("bigm", "dd-paper", "dd-barrier", "enumeration")
+    {**E5_GRID, "method": method} for method in ("bigm", "dd-paper", "dd-barrier", "enumeration")
 )
 ALIVE_PGD, ALIVE_BARRIER, ALIVE_BEST = (
-    {**ALIVE, "method": part["method"]} for part in (PGD, BARRIER, BEST)
+    {**ALIVE_TREES, "method": part["method"]} for part in (PGD, BARRIER, BEST)
 )
-REACT = tuple(network + REACTING for network in E5_NETWORKS)
-KINDS = {"by E5's recipe": E5_NETWORKS, "trained to react": REACT}
+REACTING_TREES = tuple(network + REACTING for network in E5_NETWORKS)
+RECIPES = {"by E5's recipe": E5_NETWORKS, "trained to react": REACTING_TREES}
 
 
 def _open(runs: Results, best: Results) -> Results:
@@ -72,7 +72,7 @@ def _growing(runs: Results, printed: tuple[float, ...]) -> tuple[str, str]:
     """
     verdicts = []
     said = []
-    for kind, names in KINDS.items():
+    for kind, names in RECIPES.items():
         ours = _seconds(runs, names)
         if ours:
             theirs = [printed[names.index(name)] for name in ours]
@@ -242,7 +242,7 @@ def e5_block_ratio(
     )
     verdicts = []
     said = []
-    for kind, names in KINDS.items():
+    for kind, names in RECIPES.items():
         below = _seconds(fast, names)
         above = _seconds(slow, names)
         ratios = {name: above[name] / below[name] for name in below if name in above}
@@ -275,7 +275,7 @@ def e5_gap_source(
     rows = _open(_pooled(pgd, barrier, alive_pgd, alive_barrier), _pooled(best, alive_best))
     verdicts = []
     said = []
-    for kind, names in KINDS.items():
+    for kind, names in RECIPES.items():
         own = rows.where(network=names)
         total = sum(row.seconds or 0.0 for row in own)
         share = sum(row.seconds_nn or 0.0 for row in own) / total if total else 0.0

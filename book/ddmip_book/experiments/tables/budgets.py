@@ -9,10 +9,10 @@ import numpy as np
 from ..case import RAW, RAW_BUDGETS
 from ..grids import BUDGET_SIZES
 from ..results import Results
-from ..rows import Row, decode
+from ..rows import Row
 from . import NAMES, Columns, columns, mean, rounded
 
-METHODS = ("ssg", "dd-paper", "dd", "prices")
+SHARING = ("ssg", "dd-paper", "dd", "prices")
 
 
 def standard(rows: Results) -> Results:
@@ -36,9 +36,7 @@ def spent(row: Row, limits: np.ndarray | None = None) -> np.ndarray:
 
     `limits` are the budgets of a row whose own are not in standard deviations.
     """
-    moved = decode(row.point["adjustments"], row.point["dtype"]).reshape(row.size, -1)
-    used = np.stack([np.maximum(moved, 0).sum(axis=0), np.maximum(-moved, 0).sum(axis=0)])
-    return (used / (row.budget if limits is None else limits)).ravel()
+    return (row.spent / (row.budget if limits is None else limits)).ravel()
 
 
 def spent_mean(rows: Results) -> float | None:
@@ -69,7 +67,7 @@ def by_budget(rows: Results, sizes: Sequence[int] = BUDGET_SIZES) -> Columns:
     """
     lines = []
     for budget in levels(rows):
-        for method in METHODS:
+        for method in SHARING:
             cells = standard(rows).where(budget=budget, method=method)
             shares = [
                 mean([potable_share(row) for row in cells.where(size=size)]) for size in sizes
@@ -96,10 +94,10 @@ def raw_counts(rows: Results) -> Columns:
     lines = []
     for size in sorted(raw.distinct("size")):
         cell = raw.where(size=size)
-        held = [mean(cell.where(method=method).values("objective"), 1) for method in METHODS]
+        held = [mean(cell.where(method=method).values("objective"), 1) for method in SHARING]
         lines.append([size, mean(cell.values("untreated"), 1), *held, len(cell.distinct("seed"))])
     return columns(
-        ["samples n", "untreated", *(NAMES[method] for method in METHODS), "seeds"], lines
+        ["samples n", "untreated", *(NAMES[method] for method in SHARING), "seeds"], lines
     )
 
 

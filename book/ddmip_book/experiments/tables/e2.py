@@ -12,7 +12,7 @@ from ..results import Results
 from ..rows import Row
 from . import Columns, columns, mean, rounded, small, whole
 
-DEVICES = {"cpu": "one core", "cuda": "GPU"}
+DEVICE_NAMES = {"cpu": "one core", "cuda": "GPU"}
 PAPER = ("dd-paper", "dd-paper-float32")
 """Algorithm 1 with the paper's settings, in double and in single precision."""
 
@@ -21,14 +21,14 @@ def met(full: Results) -> Columns:
     """Of each network, how many runs meet the paper's test, on each device."""
     rows = []
     for network in E2_NETWORKS:
-        own = [full.where(method=PAPER, device=device, network=network) for device in DEVICES]
+        own = [full.where(method=PAPER, device=device, network=network) for device in DEVICE_NAMES]
         rows.append(
             [
                 network,
                 *(f"{int(np.nansum(part.values('converged')))} of {len(part)}" for part in own),
             ]
         )
-    return columns(["network", *DEVICES.values()], rows)
+    return columns(["network", *DEVICE_NAMES.values()], rows)
 
 
 def costs(mip: Mapping[str, Mapping[str, float]], nn: Mapping[str, Mapping[str, float]]) -> Columns:
@@ -44,7 +44,9 @@ def costs(mip: Mapping[str, Mapping[str, float]], nn: Mapping[str, Mapping[str, 
             if network in part[device]
         ]
         rows.append([network, *(rounded(time) for time in times)])
-    names = [f"{DEVICES[device]}, {block} block, ms" for device in mip for block in ("MIP", "NN")]
+    names = [
+        f"{DEVICE_NAMES[device]}, {block} block, ms" for device in mip for block in ("MIP", "NN")
+    ]
     return columns(["network", *names], [row for row in rows if len(row) == len(names) + 1])
 
 
@@ -167,7 +169,7 @@ def sizes(reacting: Results, parameters_of: Mapping[str, int]) -> Columns:
     lines = []
     for network, size in parameters_of.items():
         core, gpu = (
-            reacting.where(network=network, method=PAPER, device=device) for device in DEVICES
+            reacting.where(network=network, method=PAPER, device=device) for device in DEVICE_NAMES
         )
         seconds = gpu.values("seconds")
         inner = gpu.values("seconds_nn")

@@ -9,7 +9,7 @@ import numpy as np
 from ..results import Results, same_objective_ratio
 from . import NAMES, Columns, columns, mean, rounded, small, whole
 
-METHODS = ("ssg-printed", "ssg", "dd-paper", "dd-no-multipliers", "dd", "bigm")
+E3_METHODS = ("ssg-printed", "ssg", "dd-paper", "dd-no-multipliers", "dd", "bigm")
 
 
 def one_instance(rows: Results) -> Columns:
@@ -32,7 +32,7 @@ def one_instance(rows: Results) -> Columns:
 def stored(full: Results) -> Columns:
     """Of each method: runs, verified points, runs that meet the paper's test, iterations."""
     lines = []
-    for name in METHODS:
+    for name in E3_METHODS:
         rows = full.where(method=name)
         steps = sorted({row.iterations for row in rows if row.iterations is not None})
         span = (

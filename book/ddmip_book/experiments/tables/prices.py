@@ -9,7 +9,7 @@ from ..rows import Row
 from . import Columns, columns, mean
 
 FULL = "prices"
-PARTS = {
+VARIANTS = {
     FULL: "all parts",
     "prices-one-round": "one round of prices, one choice",
     "prices-no-scarcity": "one choice, no rounds after it",
@@ -39,7 +39,7 @@ def without(rows: Results) -> Columns:
     fewer, and the work.
     """
     lines = []
-    for method, name in PARTS.items():
+    for method, name in VARIANTS.items():
         pairs = beside_full(rows, method)
         leads = [(row.objective or 0.0) - (full.objective or 0.0) for row, full in pairs]
         counted = [sum(np.sign(lead) == sign for lead in leads) for sign in (1, 0, -1)]

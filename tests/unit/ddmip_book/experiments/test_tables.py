@@ -33,7 +33,10 @@ def market() -> Results:
 
 def e2_costs() -> Columns:
     parts = [
-        {d: e2_figures.by_network(e2_figures.decompositions(rows("e2"), d), f) for d in e2.DEVICES}
+        {
+            d: e2_figures.by_network(e2_figures.decompositions(rows("e2"), d), f)
+            for d in e2.DEVICE_NAMES
+        }
         for f in ("seconds_mip", "seconds_nn")
     ]
     return e2.costs(*parts)
@@ -310,7 +313,7 @@ def test_a_variant_of_prices_is_compared_with_the_full_method_on_its_instance() 
         ]
     )
     shown = prices.without(stored)
-    place = shown["variant"].index(prices.PARTS["prices-random"])
+    place = shown["variant"].index(prices.VARIANTS["prices-random"])
     line = {name: column[place] for name, column in shown.items()}
     assert (line["instances"], line["objective, relative"], line["rounds, mean"]) == (2, 0.75, 6.0)
     assert (line["more"], line["as many"], line["fewer"]) == (0, 1, 1)

@@ -43,15 +43,20 @@ def _style() -> None:
 
 
 def test_methods_that_are_drawn_are_methods_that_are_run() -> None:
-    assert set(kit.METHODS) <= set(solvers.METHODS)
+    assert set(kit.METHOD_LOOKS) <= set(solvers.METHODS)
 
 
 @pytest.mark.parametrize(
     "shown",
-    [e1.SHOWN, (*e1.SHOWN, "random"), e5.MARKS, ("ssg-printed", "ssg", e3.WITH, e3.WITHOUT, "dd")],
+    [
+        e1.SHOWN,
+        (*e1.SHOWN, "random"),
+        e5.E5_METHODS,
+        ("ssg-printed", "ssg", e3.WITH, e3.WITHOUT, "dd"),
+    ],
 )
 def test_methods_of_one_figure_differ_in_mark_and_in_label(shown: tuple[str, ...]) -> None:
-    looks = [kit.METHODS[method] for method in shown]
+    looks = [kit.METHOD_LOOKS[method] for method in shown]
     assert len({look.marker for look in looks}) == len({look.label for look in looks}) == len(looks)
 
 

@@ -80,4 +80,4 @@ def test_the_chart_has_a_word_for_every_cell(rows: list[Row]) -> None:
 def test_stored_rows_fill_the_chart() -> None:
     stored = list(load("e7"))
     (ax,) = figures.plot_choice(chart(stored)).axes
-    assert not stored or len(ax.texts) == len(figures.METHODS) * len(ax.get_yticklabels()) > 40
+    assert not stored or len(ax.texts) == len(figures.COMPARED) * len(ax.get_yticklabels()) > 40
