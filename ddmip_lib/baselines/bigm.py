@@ -212,9 +212,7 @@ class BigM(Method):
             instance, units, tolerance=0.0, margin=self.margin, max_table_size=1
         )
         unit = units_of_variables(instance)
-        outputs = instance.outputs
-        size = np.maximum(np.abs(program.lower), np.abs(program.upper))[outputs]
-        unit[outputs] = np.where(milp.integer[outputs], 1.0, power_of_two(size))
+        unit[instance.outputs] = program.units[instance.outputs]
         written = scaled_model(instance, unit if self.scale else None, self.numerics, run.seed)
         written.add(program, milp.n_rows)
         return None if run.seconds_left <= 0 else written

@@ -12,7 +12,7 @@ from torch import nn
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
 from ..model.instance import Instance
-from ..numerics import finite_size, power_of_two
+from ..numerics import power_of_two
 from ..programs.scip import copy_model, set_quiet
 from ..programs.scip_program import ScipProgram, write_milp
 from .scip_run import Numerics, set_numerics
@@ -55,8 +55,7 @@ def units_of_variables(instance: Instance) -> np.ndarray:
     All samples of a network's input have the same unit.
     """
     milp = instance.milp
-    size = power_of_two(finite_size(milp.lower, milp.upper))
-    unit = np.where(milp.integer, 1.0, size)
+    unit = milp.program.units
     columns = [column[column >= 0] for m in instance.maps for column in m.index.T]
     before = None
     while before is None or (unit != before).any():

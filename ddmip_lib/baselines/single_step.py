@@ -252,10 +252,9 @@ class PenalisedRelaxation:
     def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
         """Return the given network inputs, also fractional; all else nearest to 0 in the box."""
         milp = self.instance.milp
-        values = np.zeros(milp.n_variables)
-        for mapping, x in zip(self.instance.maps, inputs or (), strict=False):
-            mapping.put(values, x)
-        return np.clip(values, milp.lower, milp.upper)
+        if inputs is None:
+            return np.clip(0.0, milp.lower, milp.upper)
+        return np.clip(self.instance.assignment(inputs, rest=0.0), milp.lower, milp.upper)
 
     def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
         """Evaluate the penalised objective.

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..numerics import gamma
+from ..numerics import finite_size, gamma, power_of_two
 
 UNDERFLOW_ERROR = 1e-300
 """More than the sum of everything that may have been lost by underflow."""
@@ -114,6 +114,11 @@ class Program:
     def binary(self) -> np.ndarray:
         """Which variables are integer with bounds 0 and 1."""
         return self.integer & (self.lower == 0) & (self.upper == 1)
+
+    @property
+    def units(self) -> np.ndarray:
+        """The power of two nearest to the size of each variable's bounds; 1 for integers."""
+        return np.where(self.integer, 1.0, power_of_two(finite_size(self.lower, self.upper)))
 
     @property
     def has_integer_cost(self) -> bool:

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from pyscipopt import Model, quicksum
 
 from ..clock import check_time
-from ..numerics import power_of_two
 from .program import Program
 from .scales import Scales
 from .scip import MILP, change_bounds, solution_values
@@ -71,8 +70,7 @@ class ScipProgram:
         """
         n = len(self.variables)
         if self.unit is not None:
-            size = power_of_two(np.maximum(np.abs(program.lower), np.abs(program.upper)))
-            unit = np.where(program.integer, 1.0, size)
+            unit = program.units
             unit[:n] = self.unit
             program = _scaled(program, Scales.of(program, unit))
         change_bounds(self.model, self.variables, program.lower[:n], program.upper[:n])
