@@ -114,9 +114,11 @@ class ColumnPool:
             If no mixture is feasible, the one that lacks least of the resources.
         """
         blocks = self.blocks
-        if not blocks.optional and len(np.unique(self.block)) < blocks.n:
+        missing = not blocks.optional and len(np.unique(self.block)) < blocks.n
+        if missing or not len(self):
+            lacking = np.array([np.inf]) if missing else np.maximum(-blocks.capacities, 0.0)
             none = np.zeros(len(blocks.capacities)), np.zeros(blocks.n), np.zeros(len(self))
-            return MasterSolution(0.0, *none, extra=np.array([np.inf]))
+            return MasterSolution(0.0, *none, lacking)
         solution = self._solve(earlier)
         return solution._replace(value=float(self.value @ solution.weights))
 

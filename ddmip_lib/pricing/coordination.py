@@ -23,7 +23,7 @@ from ..renamed import renamed_fields, renamed_keywords
 from ..workers import Executor, check_client
 from .general_blocks import coordinate
 from .network_oracle import NetworkOracle, PricingResult
-from .recognition import find_blocks
+from .recognition import require_blocks
 from .state import CoordinationState, Round
 
 SELECTION_TIME_FRACTION = 0.5
@@ -133,9 +133,8 @@ class PriceCoordination(Method):
 
     def run(self, run: Run) -> Solution:
         """Run rounds until no column is missing, then select columns."""
-        blocks = find_blocks(run.problem, run.instance)
+        blocks = require_blocks(run.problem, run.instance, self.method)
         if isinstance(blocks, Structure):
-            blocks.require(self.method)
             return coordinate(run, blocks, self.max_rounds, self.max_failed_rounds)
         state = self._first_state(run, blocks)
         run.state = state
@@ -205,9 +204,8 @@ class PriceCoordination(Method):
             If the problem does not decompose, or its blocks do not have the form of `Blocks`.
         """
         run = start_run(problem, time_limit, seed, on_point)
-        blocks = find_blocks(problem, run.instance)
+        blocks = require_blocks(problem, run.instance, self.method)
         if isinstance(blocks, Structure):
-            blocks.require(self.method)
             raise ProblemError(
                 f"single rounds need blocks of the form of Blocks: call solve() for {blocks!r}."
             )

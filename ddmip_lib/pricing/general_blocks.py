@@ -200,9 +200,7 @@ class GeneralColumnGeneration(ColumnGeneration):
             if self.seconds_left > 0:
                 self._add_columns(self._random_point())
         self._follow_path(start, self.separable.with_cost(self._reduced_cost()))
-        if len(self.pool):
-            self.lp = self.pool.prices()
-            self.choose()
+        self.choose()
         if self.incumbent.values is not None and self.incumbent.objective != before:
             self._follow_path(self.incumbent.values, self.joint)
         elif self.lp is not None:
@@ -260,15 +258,21 @@ class GeneralColumnGeneration(ColumnGeneration):
         return evaluated
 
     def choose(self) -> None:
-        """Select the best columns; verify the choice, and the best completion of its inputs."""
-        lp = self.lp
-        if lp is None or not lp.phase_factor or self.seconds_left <= 0:
+        """Solve the linear program and select the best columns.
+
+        The choice is verified, and so is the best completion of its inputs.
+        """
+        if not len(self.pool):
+            return
+        lp = self.pool.prices()
+        self.lp = lp
+        if not lp.phase_factor or self.seconds_left <= 0:
             return
         s = self.instance.milp
-        largest = np.inf  # reduced cost of a column of a better choice
+        loss = np.inf  # reduced costs of the columns of a better choice lose less
         if self.incumbent.objective is not None:
-            largest = s.sign * (self.incumbent.objective - s.offset) + lp.value + 1e-9
-        among = np.flatnonzero(-self.pool.reduced(lp) <= largest)
+            loss = s.sign * (self.incumbent.objective - s.offset) + lp.value + 1e-9
+        among = np.flatnonzero(-self.pool.reduced(lp) <= loss)
         chosen = self.pool.choose(among, min(CHOICE_SECONDS, self.seconds_left))
         if chosen is not None and self.incumbent.consider(chosen).feasible:
             self.incumbent.consider_inputs(chosen, self.step_seconds)
@@ -286,9 +290,7 @@ class GeneralColumnGeneration(ColumnGeneration):
             if self.seconds_left < 0.5 * seconds:
                 break
             self._add_columns(self.instance.assignment(list(point), rest=0.0))
-        if len(self.pool):
-            self.lp = self.pool.prices()
-            self.choose()
+        self.choose()
 
 
 class _Path:

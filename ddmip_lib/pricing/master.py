@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..programs.lp import LPSolver
+from ..programs.lp import LPProposal, LPSolver
 from ..programs.program import Program, Rows
 
 MISSING_TOLERANCE = 1e-9
@@ -120,7 +120,7 @@ class RestrictedMaster(NamedTuple):
     others
         Variables that belong to no column.
     scaled
-        Whether the linear program is scaled before HiGHS solves it.
+        Whether the linear program is scaled before HiGHS solves it, as units of users need it.
 
     Examples
     --------
@@ -177,11 +177,16 @@ class RestrictedMaster(NamedTuple):
         ----------
         trade
             Prices at which resources may be bought and sold. The value is not computed then.
+
+        Raises
+        ------
+        RuntimeError
+            If HiGHS fails.
         """
         k, m = self.use.shape
         traded = [] if trade is None else [self._traded(trade)]
         program = self.program(*traded)
-        found = LPSolver(self.scaled).solve(program)
+        found = LPSolver().solve(program) if self.scaled else _solve_unscaled(program)
         if found.point is None:
             return None
         value = -float(program.cost @ found.point)
@@ -211,6 +216,23 @@ class RestrictedMaster(NamedTuple):
         resources = sp.eye(len(self.capacities) + self.n, len(trade.buy))
         cost = np.concatenate([trade.buy, -trade.sell])
         return MasterVariables.nonnegative(cost, sp.hstack([-resources, resources]), integer=False)
+
+
+def _solve_unscaled(program: Program) -> LPProposal:
+    """Solve a linear program of at-most constraints and equations, in this order."""
+    from scipy.optimize import linprog
+
+    matrix = program.rows.matrix(len(program.cost))
+    side = program.row_upper
+    equation = program.row_lower == side
+    at_most = matrix[~equation], side[~equation]
+    result = linprog(program.cost, *at_most, matrix[equation], side[equation], method="highs")
+    if result.status not in (0, 2):
+        raise RuntimeError(f"the linear program over columns failed: {result.message}")
+    if result.x is None:
+        return LPProposal(np.zeros(len(side)), None, empty=True)
+    multipliers = np.concatenate([result.ineqlin.marginals, result.eqlin.marginals])
+    return LPProposal(multipliers, result.x, empty=False)
 
 
 class DualPoint(NamedTuple):
@@ -377,5 +399,5 @@ def _sampled_prices(master: RestrictedMaster, max_blocks: int) -> np.ndarray:
     """Return prices of every k-th block alone, with its part of the capacities."""
     sampled = np.arange(master.n) % -(-master.n // max_blocks) == 0
     sample = master.of_blocks(sampled, sampled.sum() / master.n * master.capacities)
-    solution = sample.solve()
+    solution = sample.solve() if len(sample.value) else None
     return np.zeros(len(master.capacities)) if solution is None else solution.prices

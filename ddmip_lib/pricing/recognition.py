@@ -123,6 +123,20 @@ def find_blocks(problem: NeuralMIP, instance: Instance) -> Blocks | Structure:
     return _found[problem][1]
 
 
+def require_blocks(problem: NeuralMIP, instance: Instance, method: str) -> Blocks | Structure:
+    """Return the blocks of a problem as `find_blocks` does.
+
+    Raises
+    ------
+    ProblemError
+        If the model does not decompose; the message names the method that needs blocks.
+    """
+    blocks = find_blocks(problem, instance)
+    if isinstance(blocks, Structure):
+        blocks.require(method)
+    return blocks
+
+
 def recognise(instance: Instance, structure: Structure) -> Blocks | None:
     """Return the problem as `Blocks`, or None if its blocks do not have that form.
 

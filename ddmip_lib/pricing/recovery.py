@@ -22,7 +22,7 @@ from ..model.structure import Structure
 from .general_blocks import GeneralColumnGeneration
 from .network_oracle import evaluate_columns
 from .pricing_problem import PricingProblem, reduce_to_boundary
-from .recognition import find_blocks
+from .recognition import require_blocks
 from .state import CoordinationState
 
 Point = list[np.ndarray]
@@ -78,7 +78,7 @@ def recover(
     ('stopped', True)
     """
     run = start_run(problem, time_limit, seed, method="recovery")
-    blocks = _blocks(run)
+    blocks = require_blocks(problem, run.instance, "recovery")
     expected = [predictor.inputs.shape for predictor in problem.predictors]
     for point in points:
         shapes = [np.shape(x) for x in point]
@@ -134,7 +134,7 @@ class Recovering(Method):
 
     def prepare(self, run: Run) -> None:
         """Find the blocks, before the solver does any work."""
-        run.state = _Recovery(_blocks(run))
+        run.state = _Recovery(require_blocks(run.problem, run.instance, self.method))
 
     def run(self, run: Run) -> Solution:
         """Run the solver, then select from the points that it evaluated."""
@@ -189,13 +189,6 @@ class _Recovery:
     blocks: Blocks | Structure
     found: Solution | None = None
     objective: float | None = None
-
-
-def _blocks(run: Run) -> Blocks | Structure:
-    blocks = find_blocks(run.problem, run.instance)
-    if isinstance(blocks, Structure):
-        blocks.require("recovery")
-    return blocks
 
 
 def _choose(

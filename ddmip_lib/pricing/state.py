@@ -359,20 +359,18 @@ class CoordinationState(ColumnGeneration):
 
     def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
         """Return the networks' inputs; blocks without a chosen column are at base points."""
+        blocks = self.blocks
         instance = self.incumbent.instance
         values = instance.milp.lower.copy()
-        every = np.arange(len(self.blocks.block))[::-1]  # base points of first modes are set last
-        self._set_inputs(values, every, self.blocks.base[every])
-        self._set_inputs(values, self.pool.at[chosen], self.pool.u[chosen])
+        every = np.arange(len(blocks.block))[::-1]  # base points of first modes are set last
+        base = every, blocks.base[every]
+        for rows, points in (base, (self.pool.at[chosen], self.pool.u[chosen])):
+            for number, mapping in enumerate(instance.maps):
+                own = blocks.predictor[rows] == number
+                index = mapping.index[blocks.row[rows[own]]]
+                variable = index >= 0
+                values[index[variable]] = points[own][variable]
         return instance.inputs(values)
-
-    def _set_inputs(self, values: np.ndarray, rows: np.ndarray, points: np.ndarray) -> None:
-        for number in np.unique(self.blocks.predictor[rows]):
-            own = self.blocks.predictor[rows] == number
-            mapping = self.incumbent.instance.maps[number]
-            index = mapping.index[self.blocks.row[rows[own]]]
-            variable = index >= 0
-            values[index[variable]] = points[own][variable]
 
     def details(self) -> dict[str, Any]:
         """Return the details of a solution, with the pool if the linear program is feasible."""

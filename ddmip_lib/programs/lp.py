@@ -41,12 +41,7 @@ class LPProposal(NamedTuple):
 
 
 class LPSolver:
-    """Solves one linear program after the other by HiGHS.
-
-    Parameters
-    ----------
-    scaled
-        Whether programs are scaled first, and solved to a smaller tolerance.
+    """Solves one linear program after the other by HiGHS, scaled.
 
     Examples
     --------
@@ -60,8 +55,7 @@ class LPSolver:
     (array([0.5]), array([0. , 0.5]))
     """
 
-    def __init__(self, scaled: bool = True) -> None:
-        self.scaled = scaled
+    def __init__(self) -> None:
         self.highs: highspy.Highs | None = None
 
     def solve(
@@ -84,9 +78,7 @@ class LPSolver:
             Multipliers and point, unverified.
         """
         highs = self._take_solver()
-        scales = Scales(np.ones(len(program.cost)), np.ones(len(program.row_lower)), 1.0)
-        if self.scaled:
-            scales = Scales.of(program, power_of_two(finite_size(program.lower, program.upper)))
+        scales = Scales.of(program, power_of_two(finite_size(program.lower, program.upper)))
         relaxed = replace(program, integer=np.zeros_like(program.integer))
         pass_program(highs, scales.scaled(relaxed))
         highs.setOptionValue("presolve", "choose" if basis is None else "off")
@@ -105,9 +97,7 @@ class LPSolver:
         """Return the last solver, or a new one where an exception ended its solve."""
         highs = self.highs
         self.highs = None
-        if highs is not None:
-            return highs
-        return silent_highs(LP_OPTIONS if self.scaled else {})
+        return silent_highs(LP_OPTIONS) if highs is None else highs
 
 
 def _claims_empty(highs: highspy.Highs) -> bool:
