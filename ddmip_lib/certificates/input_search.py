@@ -100,7 +100,6 @@ class SpatialBranchAndBound:
         self.deadline = deadline
         self.inputs = self.instance.free_inputs
         self.root = BoxNode(self.instance, *relax_bounds(self.instance, incumbent.units))
-        self.samples_of_input = self._samples_of_inputs()
         milp = self.instance.milp
         self.importance = np.abs(milp.sign * milp.cost)
         if milp.rows.shape[0]:
@@ -114,14 +113,13 @@ class SpatialBranchAndBound:
         self.relaxation = LinearRelaxation(self.root, incumbent.units)
         self._bound_by_ranges()
 
-    def _samples_of_inputs(self) -> dict[int, list[Place]]:
-        """For each input variable, the samples of networks that it enters."""
-        samples: dict[int, list[Place]] = {int(variable): [] for variable in self.inputs}
+    def _samples_with(self, variable: int) -> list[Place]:
+        """The samples of networks that a variable enters."""
+        places: list[Place] = []
         for predictor, mapping in enumerate(self.instance.maps):
-            for sample, index in enumerate(mapping.index):
-                for variable in samples.keys() & set(index.tolist()):
-                    samples[variable].append((predictor, sample))
-        return samples
+            samples = np.flatnonzero((mapping.index == variable).any(axis=1))
+            places += [(predictor, sample) for sample in samples.tolist()]
+        return places
 
     def _bound_by_ranges(self) -> None:
         """Bound the root by the better bound of every variable, with outputs in their ranges."""
@@ -184,9 +182,10 @@ class SpatialBranchAndBound:
             if variable is None:
                 self.open.fathom(node)
                 continue
+            places = self._samples_with(variable)
             for child in self._split(node, variable):
                 children.append(child)
-                jobs += [(child, place) for place in self.samples_of_input.get(variable, ())]
+                jobs += [(child, place) for place in places]
         self._bound_networks(jobs, STEPS_PER_BOX)
         for child in children:
             self._solve(child)

@@ -37,21 +37,6 @@ POINT_SEARCH_STEPS = 12  # gradient steps of pricing from points at which bounds
 MAX_POINT_SEARCHES = 64  # such points of one batch
 MIN_BISECTED_WIDTH = 1e-6  # input units: boxes of this width or less are not bisected
 
-PER_LOSS = (
-    "possible",
-    "floor",
-    "unsplittable",
-    "work",
-    "active",
-    "work_at_search",
-    "radius",
-    "work_at_ball",
-    "refined",
-    "low",
-    "high",
-)
-"""Attributes of the search with one entry for each loss."""
-
 
 class LossBounds(NamedTuple):
     """The results of a search, one entry for each loss.
@@ -232,8 +217,9 @@ class ReLUBranchAndBound:
         rows = nodes.row.unique()
         part = copy(self)
         part.losses = self.losses[rows]
-        for name in PER_LOSS:
-            setattr(part, name, getattr(self, name)[rows])
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor):  # with one entry for each loss
+                setattr(part, name, value[rows])
         part.batches = []
         part.open = [replace(nodes, row=torch.searchsorted(rows, nodes.row))]
         part.leaves = [replace(leaves, row=torch.searchsorted(rows, leaves.row))]

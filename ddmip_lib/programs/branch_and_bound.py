@@ -175,14 +175,9 @@ class SearchTree:
     excluded_cost: float = np.inf
 
     def __post_init__(self) -> None:
-        self._restart()
         # sums over all branchings on a variable, down and up: gain per unit, and their number
         self.gained = np.zeros((2, len(self.program.cost)))
         self.tried = np.zeros((2, len(self.program.cost)))
-
-    def _restart(self) -> None:
-        root = OpenNode(self.program.lower, self.program.upper, -np.inf, None, None)
-        self.open = BestFirst(root)
 
     def prove(self, most_nodes: float, patient: bool) -> Proved:
         """Search; after some nodes tighten all bounds by linear programs, and search again."""
@@ -203,8 +198,9 @@ class SearchTree:
 
     def _search(self, most_nodes: float, patient: bool) -> Proved:
         """Search best first, until the cutoff or a limit is reached or the search is hopeless."""
-        self._restart()
-        root = self._node(self.program.lower, self.program.upper, -np.inf, None)
+        box = (self.program.lower, self.program.upper)
+        self.open = BestFirst(OpenNode(*box, -np.inf, None, None))
+        root = self._node(*box, -np.inf, None)
         self.open.replace([] if root is None else [root])
         while self.open.below(self.cutoff):
             if now() >= self.deadline or self.nodes >= most_nodes:
