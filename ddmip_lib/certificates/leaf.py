@@ -116,7 +116,9 @@ def _constraints(sweep: BoundPropagation, splits: Tensor, centre: Tensor) -> tup
     graph = sweep.graph
     bounds = [sweep.linear_bounds(index) for index in graph.hidden]
     output = sweep.linear_bounds(len(graph.nodes) - 1)
-    parts = [[part.tensor_split(2, 1)[0] for part in each] for each in bounds]
+    parts = []
+    for each in bounds:
+        parts.append([part.tensor_split(2, 1)[0] for part in each])
     parts.append([part[:, 1:] for part in output])
     coef, const = (torch.cat(each, 1) for each in zip(*parts, strict=True))
     sign = torch.cat([splits, -torch.ones_like(const[:, :1])], 1)

@@ -19,7 +19,7 @@ from ..model.incumbent import Incumbent, PointCallback
 from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
-from ..model.solution import Proof, Solution, contradiction
+from ..model.solution import Solution, contradiction
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import require_uncrossed
 from ..proofs.exact import MAX_EXACT_UNITS, exact_program
@@ -210,7 +210,6 @@ class Portfolio:
         found = solver.solve(self.problem, seconds, seed, on_point=self.run.on_point)
         self._take_point(found, began)
         self._take_bound(found)
-        self._take_bound_beside_claim(found)
         self.prices = found.details.get("prices", self.prices)
         self.claim = found if found.status == "claimed_optimal" else None
         explored_radius = found.details.get("explored_radius", 0.0)
@@ -246,15 +245,16 @@ class Portfolio:
             self.incumbent.found[-1:] = improvements
 
     def _take_bound(self, found: Solution) -> None:
-        if found.bound is not None and found.proof is not None and found.proof.checked:
-            self.raise_bound(self.run.instance.milp.sign * found.bound, found.proof)
-
-    def _take_bound_beside_claim(self, found: Solution) -> None:
-        """Take over the checked bound of a method that reports another, claimed one."""
-        checked = found.details.get("checked_bound")
-        if checked is not None and found.proof is not None:
-            proof = replace(found.proof, checked=True, margin=0.0)
-            self.raise_bound(self.run.instance.milp.sign * checked, proof)
+        """Take over a checked bound, also one beside a claim; without a gap, the run ends."""
+        bound = found.bound
+        proof = found.proof
+        if proof is not None and "checked_bound" in found.details:
+            bound = found.details["checked_bound"]
+            proof = replace(proof, checked=True, margin=0.0)
+        if bound is not None and proof is not None and proof.checked:
+            self.run.raise_bound(self.run.instance.milp.sign * bound, proof)
+        if self.run.gap_closed:
+            self.status = "optimal"
 
     def notify(self, event: ProgressEvent) -> bool:
         """Pass on the event of a method with the best objective and bound of the whole run."""
@@ -266,12 +266,6 @@ class Portfolio:
             objective = best
         self.stopped = self.run.notify(bound, objective)
         return self.stopped
-
-    def raise_bound(self, bound: float, proof: Proof) -> None:
-        """Keep a checked bound, of a minimisation, if it is better; end the run without a gap."""
-        self.run.raise_bound(bound, proof)
-        if self.run.gap_closed:
-            self.status = "optimal"
 
     def record(self, method: str, status: str, began: float, why: str) -> None:
         """Append an entry to the log."""
