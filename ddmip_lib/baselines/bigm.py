@@ -12,7 +12,7 @@ import torch
 from pyscipopt import MatrixVariable
 from torch import nn
 
-from ..bounds import Bounds, Box, intervals
+from ..bounds import Bounds, intervals
 from ..bounds.layer_list import flat_layers
 from ..clock import check_time, now
 from ..errors import UnsupportedNetworkError, of_extra
@@ -376,7 +376,7 @@ def scaled_network(
     mapping = instance.maps[number]
     graph = instance.graph(number)
     gives_class = instance.predictors[number].gives_class
-    bounds = intervals(graph, _input_box(instance, mapping))
+    bounds = intervals(graph, mapping.box(instance.milp.lower, instance.milp.upper))
     if unit is None:
         return ScaledNetwork(layers, np.ones(graph.n_in), np.ones(graph.n_out), bounds)
     into = _input_units(mapping, unit)
@@ -385,11 +385,6 @@ def scaled_network(
     if not gives_class:
         unit[mapping.output] = out
     return ScaledNetwork(scaled, into, out, bounds)
-
-
-def _input_box(instance: Instance, mapping: InputMap) -> Box:
-    milp = instance.milp
-    return Box(torch.tensor(mapping.at(milp.lower)), torch.tensor(mapping.at(milp.upper)))
 
 
 def _input_units(mapping: InputMap, unit: np.ndarray) -> np.ndarray:

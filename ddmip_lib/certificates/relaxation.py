@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from ..bounds import Bounds, Box
+from ..bounds import Bounds
 from ..clock import check_time
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
@@ -156,7 +155,7 @@ class BoundedBox:
             Function of a graph and a box that bounds the network, such as `ddmip_lib.bounds.crown`.
         """
         for predictor, mapping in enumerate(self.instance.maps):
-            box = Box(torch.tensor(mapping.at(self.lower)), torch.tensor(mapping.at(self.upper)))
+            box = mapping.box(self.lower, self.upper)
             found = method(self.instance.graph(predictor), box)
             for sample, output_bounds in enumerate(bounds_by_sample(found)):
                 self.output_bounds[predictor, sample] = output_bounds

@@ -12,6 +12,7 @@ from pyscipopt import Model
 
 from ..bounds.graph import Graph
 from ..bounds.reader import network_graph
+from ..bounds.regions import Box
 from ..device import place
 from ..errors import ProblemError
 from ..programs.scip import MILP, read_model
@@ -44,6 +45,10 @@ class InputMap:
     def at(self, values: np.ndarray) -> np.ndarray:
         """Return the input matrix at a full assignment."""
         return np.where(self.index >= 0, values[self.index], self.constant)
+
+    def box(self, lower: np.ndarray, upper: np.ndarray) -> Box:
+        """Return the box of the inputs of all samples, by bounds of all variables."""
+        return Box(torch.tensor(self.at(lower)), torch.tensor(self.at(upper)))
 
     def put(self, values: np.ndarray, x: np.ndarray) -> None:
         """Write an input matrix into a full assignment."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from ..bounds import Bounds, Box, Graph, crown
+from ..bounds import Bounds, Graph, crown
 from ..errors import UnsupportedNetworkError
 from ..model.instance import InputMap, Instance
 from ..model.predictor import Predictor
@@ -173,7 +172,7 @@ def _bounded_network(
     predictor = instance.predictors[number]
     mapping = instance.maps[number]
     graph = instance.graph(number)
-    inputs = Box(*(torch.tensor(mapping.at(end)[samples]) for end in box))
+    inputs = mapping.box(*box)[samples]
     bounds = crown(graph, inputs)
     low = predictor.outputs_of(bounds.lower.numpy())
     high = predictor.outputs_of(bounds.upper.numpy())

@@ -3,9 +3,8 @@
 from contextlib import suppress
 
 import numpy as np
-import torch
 
-from ..bounds import Bounds, Box, Graph, crown, intervals
+from ..bounds import Bounds, Graph, crown, intervals
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.scaling import Units
@@ -47,8 +46,8 @@ def infeasible_by_ranges(instance: Instance) -> bool:
         for number, graph in graphs.items():
             with suppress(ProblemError, UnsupportedNetworkError):  # numbers too large for a range
                 mapping = instance.maps[number]
-                inputs = Box(*(torch.tensor(mapping.at(end)) for end in box))
-                _tighten_outputs(bound_network(graph, inputs), instance, number, units, box)
+                bounds = bound_network(graph, mapping.box(*box))
+                _tighten_outputs(bounds, instance, number, units, box)
         if (box[0] > box[1]).any():
             return True
         program = relaxed_program(instance, units, *box)

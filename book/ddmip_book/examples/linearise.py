@@ -12,7 +12,7 @@ from pyscipopt import Model
 from torch import Tensor, nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.bounds import Box, crown
+from ddmip_lib.bounds import crown
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
 from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
 from ddmip_lib.linearisation.tangent import linearise
@@ -268,7 +268,7 @@ def undecided(problem: NeuralMIP, values: np.ndarray, radius: float) -> int:
         )
     count = 0
     for m, graph in zip(instance.maps, instance.graphs, strict=True):
-        bounds = crown(graph, Box(*(torch.tensor(m.at(end)) for end in ends)))
+        bounds = crown(graph, m.box(*ends))
         count += sum(
             int(((low < 0) & (high > 0)).sum())
             for low, high in (bounds.nodes[i] for i in graph.hidden)
