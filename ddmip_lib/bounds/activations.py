@@ -225,18 +225,19 @@ class Activation:
         Linear bounds from the ends of intervals.
     layer : type
         The class of torch's layer.
-    sklearn : str
+    sklearn : str, optional
         The name in scikit-learn.
     constraints : callable, optional
-        Adds the activation of one unit to a program, as `relu_constraints` does; None if no
-        mixed-integer linear program is exact.
+        Adds the activation of one unit to a program, as `relu_constraints` does, for a value that
+        torch does not round; None if no mixed-integer linear program is exact.
     offset : float
         The offset in the bound of $|g|$.
     error : float
         A bound of the error of torch's value.
     switches : bool
         Whether $g$ is linear on either side of 0, so that units can be split there, and $g(c a) = c
-        g(a)$ for $c > 0$.
+        g(a)$ for $c > 0$. Intervals with 0 inside must then have a `free` lower bound: others count
+        as linear.
     keeps_positive : bool
         Whether $g(a) = a$ for $a > 0$ and $g(a) \le 0$ for $a \le 0$, so that a class is the same
         without it.
@@ -253,7 +254,7 @@ class Activation:
     value: Callable[[Tensor], Tensor]
     linear_bounds: Callable[[Tensor, Tensor], Lines]
     layer: type[nn.Module]
-    sklearn: str
+    sklearn: str | None = None
     constraints: Callable[..., tuple[int, float]] | None = None
     offset: float = 1.0
     error: float = 32 * EPSILON
