@@ -389,7 +389,7 @@ MUTATIONS = [
     Mutation(
         "dual-test-left-out",
         "ddmip_lib/decomposition/stopping.py",
-        "return dual < self.dual_tolerance and self._stationary(run)",
+        "return dual < self.dual_tolerance and self._stationary(state)",
         "return True",
         ("tests/unit/decomposition/test_theory.py::TestStoppingRule",),
     ),

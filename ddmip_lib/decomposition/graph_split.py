@@ -146,7 +146,7 @@ class GraphSplit(Split):
         return Penalty(inputs, outputs).times(*factors)
 
     def default_rule(self, again: bool = False) -> PenaltyRule:
-        """Return shorter cycles than those of the paper's split, because an x-step is a MIP and
+        """Return shorter cycles than those of the paper's split, because an x-update is a MIP and
         good points are found early.
         """
         return Sweeps(high=LAST_FACTOR, lengths=CYCLE_LENGTHS[:1] if again else CYCLE_LENGTHS)

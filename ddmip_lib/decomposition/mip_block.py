@@ -5,6 +5,7 @@ Components of the block without integer variables are a convex QP (PIQP, or sort
 the form of `separable`); the others are a MILP (SCIP). Either may be empty.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ MAX_SECONDS_FOR_BOUNDEDNESS = 10.0
 MAX_SECONDS_FOR_START = 10.0
 """Time limit for the completion of the split's own start, in seconds."""
 RELATIVE_TINY_PENALTY = 1e-9
-"""Penalty of the relaxed x-step of `potential_gain`, in units of the largest cost."""
+"""Penalty of the relaxed x-update of `potential_gain`, in units of the largest cost."""
 MIN_RELATIVE_GAIN = 1e-9
 """Potential gain that counts as zero, in units of the objective."""
 DEFAULT_RELATIVE_GAIN = 0.1
@@ -41,7 +42,7 @@ class MIPBlock(Protocol):
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
-        """Do one x-step.
+        """Do one x-update.
 
         Parameters
         ----------
@@ -90,7 +91,7 @@ class QPBlock:
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
-        """Do one x-step; a QP takes milliseconds, so `deadline` limits the proof of infeasibility
+        """Do one x-update; a QP takes milliseconds, so `deadline` limits the proof of infeasibility
         alone.
         """
         cost = self.split.cost[self.kept].copy()
@@ -136,23 +137,23 @@ class QPBlock:
         return x if status == piqp.PIQP_SOLVED or violation <= TOLERANCE else None
 
 
+@dataclass
 class JointBlock:
     """A QP and a MILP without common constraints.
 
-    Parameters
+    Attributes
     ----------
     qp, milp
         The blocks of the two parts.
     """
 
-    def __init__(self, qp: QPBlock, milp: MILPBlock) -> None:
-        self.qp = qp
-        self.milp = milp
+    qp: QPBlock
+    milp: MILPBlock
 
     def solve(
         self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
     ) -> BlockResult:
-        """Do one x-step of both parts."""
+        """Do one x-update of both parts."""
         continuous = self.qp.solve(lam, copies, rho, deadline)
         if continuous.values is None:
             return continuous

@@ -22,7 +22,7 @@ from .split import Split
 
 
 class NNSubproblem:
-    """One u-step; u decomposes into independent groups.
+    """One u-update; u decomposes into independent groups.
 
     `values_and_gradient` takes and returns arrays, for one forward and one backward pass through
     the networks; `parts` and `hinge` are for methods that differentiate twice. All of them, `x`,
@@ -56,6 +56,7 @@ class NNSubproblem:
         self._y = w[n:]
         self._lam_y = lam[n:]
         self.x = torch.from_numpy(self._x)
+        self.lam = torch.from_numpy(self._lam)
         self.lower, self.upper = split.box_tensors
         self.group = split.group
         self.n_groups = split.n_groups
@@ -78,8 +79,7 @@ class NNSubproblem:
         r = u - self.x
         y = self.split.outputs(inputs)
         value = self.sum_by_group(self._output_terms(y), self.split.output_group)
-        lam = torch.from_numpy(self._lam)
-        value = value + self.sum_by_group((lam + 0.5 * self.rho.inputs * r) * r)
+        value = value + self.sum_by_group((self.lam + 0.5 * self.rho.inputs * r) * r)
         return value, self.split.constraint_values(inputs, y)
 
     def hinge(self, h: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -166,7 +166,7 @@ def finite(values: Values) -> Values:
 
 
 class NNBlock:
-    """Base class of the methods for the u-step: derive from it and write `minimise`."""
+    """Base class of the methods for the u-update: derive from it and write `minimise`."""
 
     def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
         """Return an approximate minimiser of `sub`.

@@ -51,7 +51,7 @@ class DualDecomposition(Method):
 
     $$\lambda^{k+1} = \lambda^k + \rho\,(u^{k+1} - x^{k+1}).$$
 
-    An x-step with integers stops at a small gap, with a point no worse than the one before. A run
+    An x-update with integers stops at a small gap, with a point no worse than the one before. A run
     ends when $\lVert u - x\rVert_\infty$ and $\rho\lVert u^{k+1} - u^k\rVert_\infty$ are below the
     tolerances, or when a state repeats. Every $x^k$ is verified by the true network as a candidate
     for the incumbent. The method proves no bound.
@@ -67,7 +67,7 @@ class DualDecomposition(Method):
     Attributes
     ----------
     nn_block
-        Method for the u-step; None for `PGD`.
+        Method for the u-update; None for `PGD`.
     penalty
         A number, a pair for inputs and outputs, or a rule; None for `Sweeps`.
     split

@@ -32,7 +32,7 @@ class Stopping:
     dual_tolerance: float | None
     detect_cycles: bool
 
-    def converged(self, run: ADMMState, primal: float, dual: float) -> bool:
+    def converged(self, state: ADMMState, primal: float, dual: float) -> bool:
         """Return whether the run has converged.
 
         Both residuals are small, u is stationary for the NN block and, where constraints hold
@@ -40,59 +40,61 @@ class Stopping:
 
         Parameters
         ----------
-        run
+        state
             The state after the iteration.
         primal, dual
             Its residuals.
         """
         if primal >= self.primal_tolerance:
             return False
-        if run.split.constrains_outputs and (run.last is None or not run.last.feasible):
+        if state.split.constrains_outputs and (state.last is None or not state.last.feasible):
             return False
         if self.dual_tolerance is None:
             return True
-        return dual < self.dual_tolerance and self._stationary(run)
+        return dual < self.dual_tolerance and self._stationary(state)
 
-    def _stationary(self, run: ADMMState) -> bool:
+    def _stationary(self, state: ADMMState) -> bool:
         r"""Whether $\lVert u - P(u - \nabla\varphi(u)/\rho)\rVert_\infty$ is small.
 
         Without this test an NN block that makes no progress would count as converged.
         """
-        assert run.subproblem is not None
-        if run.nn_block.holds_rows:  # the gradient below lacks the multipliers of these constraints
+        assert state.subproblem is not None
+        if (
+            state.nn_block.holds_rows
+        ):  # the gradient below lacks the multipliers of these constraints
             return True
-        u = run.u / run.subproblem.input_unit
-        ahead = run.subproblem.project(u - run.subproblem.gradient(u) / run.rho.inputs)
+        u = state.u / state.subproblem.input_unit
+        ahead = state.subproblem.project(u - state.subproblem.gradient(u) / state.rho.inputs)
         return float(np.abs(ahead - u).max()) < STATIONARITY_FACTOR * self.primal_tolerance
 
-    def repeats(self, run: ADMMState, residual: float) -> bool:
+    def repeats(self, state: ADMMState, residual: float) -> bool:
         """Return whether this state has occurred before with the same penalty.
 
         A state with residuals far below the tolerance is no cycle.
 
         Parameters
         ----------
-        run
+        state
             The state after the iteration, whose set of earlier states is updated.
         residual
             Its largest residual.
         """
         if not self.detect_cycles or residual <= CYCLE_FRACTION * self.primal_tolerance:
             return False
-        split = run.split
-        x = split.scale_inputs(run.w)
-        u = split.scale_inputs(run.u)
-        multipliers = split.scale_inputs(run.lam, -1)
-        state = np.concatenate([x, u, multipliers, split.tightening.numpy()])
-        rounded = np.round(state / self._rounding_unit(run)) + 0.0  # + 0.0 turns -0.0 into 0.0
-        key = (run.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
-        if key in run.seen:
+        split = state.split
+        x = split.scale_inputs(state.w)
+        u = split.scale_inputs(state.u)
+        multipliers = split.scale_inputs(state.lam, -1)
+        point = np.concatenate([x, u, multipliers, split.tightening.numpy()])
+        rounded = np.round(point / self._rounding_unit(state)) + 0.0  # + 0.0 turns -0.0 into 0.0
+        key = (state.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
+        if key in state.seen:
             return True
-        run.seen.add(key)
+        state.seen.add(key)
         return False
 
-    def _rounding_unit(self, run: ADMMState) -> float:
-        unit = self.primal_tolerance * min(1.0, *run.rho)
+    def _rounding_unit(self, state: ADMMState) -> float:
+        unit = self.primal_tolerance * min(1.0, *state.rho)
         if self.dual_tolerance is not None:
-            unit = min(unit, self.dual_tolerance / max(run.rho))
+            unit = min(unit, self.dual_tolerance / max(state.rho))
         return CYCLE_FRACTION * unit
