@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib import DualDecomposition, LogBarrier, SequentialMIP
+from ddmip_lib import DualDecomposition, LogBarrier, SequentialMIP, Solution
 from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.device import BothWays, PlacedNetwork, Recorded, place
 from ddmip_lib.errors import ProblemError
@@ -261,6 +261,13 @@ def screened(problem: NeuralMIP, place_on: str) -> ADMMState:
     return run
 
 
+def ended(solver: DualDecomposition, state: ADMMState) -> Solution:
+    """The solution of a call that was stopped in this state."""
+    state.call.best = state.incumbent
+    state.call.state = [state]
+    return solver._solution(state.call, cut_short="stopped")
+
+
 @pytest.mark.parametrize("place_on", ["cpu", pytest.param("cuda", marks=cuda)])
 def test_points_judged_elsewhere_are_verified_here_once(
     place_on: str, monkeypatch: pytest.MonkeyPatch
@@ -277,7 +284,7 @@ def test_points_judged_elsewhere_are_verified_here_once(
             solver.step(run)
     assert not seen
     assert len(runs[1].incumbent.found) > 1
-    here, there = (solver._solution([run], cut_short="stopped") for run in runs)
+    here, there = (ended(solver, run) for run in runs)
     assert len(seen) == 1, "the CPU is asked about the last one alone"
     assert here.objective == there.objective == problem.verify(there).objective
     assert [value for _, value in here.details["incumbents"]] == [
@@ -302,7 +309,7 @@ def test_what_another_device_gets_wrong_is_not_reported(shift: float) -> None:
     for _ in range(15):
         solver.step(run)
     claimed = run.incumbent.objective
-    solution = solver._solution([run], cut_short="stopped")
+    solution = ended(solver, run)
     assert claimed is not None
     assert solution.objective is not None
     assert solution.objective < claimed
