@@ -117,7 +117,6 @@ class GeneralColumns:
             capacities=s.row_upper[self.structure.coupling],
             demands=s.row_lower[self.structure.coupling],
             others=(others,),
-            scaled=True,
         )
 
     def prices(self) -> MasterSolution:

@@ -119,8 +119,6 @@ class RestrictedMaster(NamedTuple):
         Upper and lower sides of the coupling constraints, (m,); without `demands` no lower ones.
     others
         Variables that belong to no column.
-    scaled
-        Whether the linear program is scaled before HiGHS solves it, as units of users need it.
 
     Examples
     --------
@@ -137,7 +135,6 @@ class RestrictedMaster(NamedTuple):
     capacities: np.ndarray
     demands: np.ndarray | None = None
     others: tuple[MasterVariables, ...] = ()
-    scaled: bool = False
 
     def of_blocks(self, blocks: np.ndarray, capacities: np.ndarray) -> Self:
         """Return the program of the blocks in a mask, with other capacities."""
@@ -186,7 +183,7 @@ class RestrictedMaster(NamedTuple):
         k, m = self.use.shape
         traded = [] if trade is None else [self._traded(trade)]
         program = self.program(*traded)
-        found = LPSolver().solve(program) if self.scaled else _solve_unscaled(program)
+        found = _solve_unscaled(program) if self.demands is None else LPSolver().solve(program)
         if found.point is None:
             return None
         value = -float(program.cost @ found.point)
@@ -226,7 +223,9 @@ def _solve_unscaled(program: Program) -> LPProposal:
     side = program.row_upper
     equation = program.row_lower == side
     at_most = matrix[~equation], side[~equation]
-    result = linprog(program.cost, *at_most, matrix[equation], side[equation], method="highs")
+    equations = matrix[equation], side[equation]
+    bounds = np.column_stack([program.lower, program.upper])
+    result = linprog(program.cost, *at_most, *equations, bounds, method="highs")
     if result.status not in (0, 2):
         raise RuntimeError(f"the linear program over columns failed: {result.message}")
     if result.x is None:

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from ddmip_lib import PriceCoordination, SequentialMIP, solve
-from ddmip_lib.problems import hand_sized
+from ddmip_lib.predictors import mlp
+from ddmip_lib.problems import hand_sized, water_potability
 from ddmip_lib.renamed import Details
 
 OBJECTS = {
@@ -62,6 +63,19 @@ def test_parameters_by_their_old_names() -> None:
     assert (sequential.max_failed_starts, prices.max_failed_rounds) == (2, 4)
     with pytest.warns(DeprecationWarning, match="idle_rounds is now max_failed_rounds"):
         assert prices.idle_rounds == 4
+
+
+def test_rounds_by_their_old_parameters() -> None:
+    solver = PriceCoordination(steps=2)
+    state = solver.start(water_potability(n=2, net=mlp(1, 4, 9, seed=1)))
+    with pytest.warns(DeprecationWarning, match="market= is now state="):
+        solver.round(market=state)
+    with pytest.warns(DeprecationWarning, match="seen= is now prices="):
+        solver.round(state, seen=0 * state.next_prices)
+    assert len(state.rounds) == 2
+    with pytest.warns(DeprecationWarning, match="crew= is now executor="):
+        empty = type(state).empty(state.blocks, state.incumbent, 1.0, 0, crew=state.executor)
+    assert empty.executor is state.executor
 
 
 def test_details_by_their_old_keys() -> None:
