@@ -446,17 +446,9 @@ class FixedBlock:
         lower = np.where(place >= 0, self.lower[place], constant)
         upper = np.where(place >= 0, self.upper[place], constant)
         start = 0.5 * (lower + upper)
-        rates = np.zeros((2, len(index), len(fixed)))
-        free = place[(place >= 0) & (lower < upper)].tolist()
-        self._check_inputs(free)
-        for term in self.terms:
-            j = place.tolist().index(term.input)
-            rates[int(term.slope < 0), j] += abs(term.slope) * term.use
-            start[j] = term.base
-            if term.slope > 0:
-                upper[j] = min(upper[j], term.end)
-            else:
-                lower[j] = max(lower[j], term.end)
+        self._check_inputs(place[(place >= 0) & (lower < upper)].tolist())
+        self._limit_inputs(place, start, lower, upper)
+        rates = self._rates(place, len(fixed))
         if (lower > upper).any():
             return None
         base = np.clip(start, lower, upper)
@@ -465,6 +457,25 @@ class FixedBlock:
         parts |= {"up": rates[0], "down": rates[1]}
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
         return BlockMode(key, parts, row, lower, upper, base, fixed)
+
+    def _rates(self, place: np.ndarray, resources: int) -> np.ndarray:
+        """Use of each resource by a unit of each input, upwards and downwards."""
+        rates = np.zeros((2, len(place), resources))
+        for term in self.terms:
+            rates[int(term.slope < 0), place == term.input] += abs(term.slope) * term.use
+        return rates
+
+    def _limit_inputs(
+        self, place: np.ndarray, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
+    ) -> None:
+        """Move start and box of the inputs, in place, to bases and ends of the terms."""
+        for term in self.terms:
+            at = place == term.input
+            start[at] = term.base
+            if term.slope > 0:
+                upper[at] = np.minimum(upper[at], term.end)
+            else:
+                lower[at] = np.maximum(lower[at], term.end)
 
     def _check_inputs(self, free: list[int]) -> None:
         """Raise unless free inputs differ, and terms are on them with one base for each."""
