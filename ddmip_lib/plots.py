@@ -83,14 +83,9 @@ def use_style() -> None:
 
 def _iterations(run: Solution | History) -> History:
     """The history of a run, which must have iterations."""
-    if isinstance(run, History):
-        history = run
-        name = "this history"
-    else:
-        history = run.history
-        name = f"this solution ({run.method})"
+    history = run if isinstance(run, History) else run.history
     if not len(history):
-        raise ValueError(f"{name} has no iterations to plot: use plot_incumbents.")
+        raise ValueError("the run has no iterations to plot: use plot_incumbents.")
     return history
 
 

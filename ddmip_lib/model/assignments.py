@@ -101,7 +101,7 @@ class AssignmentList:
         self.milp = milp
         self.columns = milp.rows.tocsc()
         self._unfixed = milp.lower < milp.upper
-        self._unfixed_in_row = _entries_per_row(milp, self._unfixed)
+        self._unfixed_in_row = entries_per_row(milp, self._unfixed)
 
     @cached_property
     def _fixed_activity(self) -> np.ndarray:
@@ -116,7 +116,7 @@ class AssignmentList:
         sides = finite_size(*milp.sides)
         values = 1.0 + np.where(self._unfixed, 0.0, finite_size(milp.lower))
         slack = CONTINUOUS_CONSTRAINT_SLACK * (sides + abs(milp.rows) @ values)
-        return np.where(_entries_per_row(milp, ~milp.integer) > 0, slack, 0.0)
+        return np.where(entries_per_row(milp, ~milp.integer) > 0, slack, 0.0)
 
     def combinations(self, at: np.ndarray, most: float) -> np.ndarray | None:
         """Return the combinations of integer variables that the constraints on them allow.
@@ -205,8 +205,8 @@ class AssignmentList:
         integer.
         """
         milp = self.milp
-        for row in _indices(self.columns, variable).tolist():
-            members = _indices(milp.rows, row)
+        for row in indices_of(self.columns, variable).tolist():
+            members = indices_of(milp.rows, row)
             others = members[(members != variable) & self._unfixed[members]]
             if milp.row_lower[row] == milp.row_upper[row] and milp.integer[others].all():
                 return row, others
@@ -241,13 +241,13 @@ class AssignmentList:
         return found
 
 
-def _indices(matrix: sp.csr_matrix | sp.csc_matrix, k: int) -> np.ndarray:
-    """Where row k of a matrix by rows, or column k of one by columns, is not zero."""
+def indices_of(matrix: sp.csr_matrix | sp.csc_matrix, k: int) -> np.ndarray:
+    """Return where row k of a matrix by rows, or column k of one by columns, is not zero."""
     return matrix.indices[matrix.indptr[k] : matrix.indptr[k + 1]]
 
 
-def _entries_per_row(milp: MILP, variables: np.ndarray) -> np.ndarray:
-    """How many of the variables in a mask each constraint has."""
+def entries_per_row(milp: MILP, variables: np.ndarray) -> np.ndarray:
+    """Return how many of the variables in a mask each constraint has."""
     return np.diff(milp.rows[:, variables].tocsr().indptr)
 
 

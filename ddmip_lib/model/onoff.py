@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..programs.scip import MILP
+from .assignments import indices_of
 
 REDUNDANCY_TOLERANCE = 1e-9
 """Violation up to which a constraint counts as redundant when the switch is off."""
@@ -108,7 +109,7 @@ class _Detection:
     def __init__(self, milp: MILP, own_rows: np.ndarray) -> None:
         self.milp = milp
         self.own_rows = own_rows
-        self.rows = milp.rows.tocsr()
+        self.rows = milp.rows
         self.columns = milp.rows.tocsc()
         self.binary = milp.binary
         self.zeroed: defaultdict[int, set[int]] = defaultdict(set)
@@ -132,8 +133,7 @@ class _Detection:
 
     def rows_of(self, variable: int) -> list[int]:
         """The constraints of the MIP block that contain a variable."""
-        first, end = self.columns.indptr[variable : variable + 2]
-        rows = self.columns.indices[first:end]
+        rows = indices_of(self.columns, variable)
         return list(rows[self.own_rows[rows]].tolist())
 
     def onoff(self, variable: int, rows: list[int]) -> OnOff | None:

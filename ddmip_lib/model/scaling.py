@@ -9,6 +9,7 @@ enough.
 import numpy as np
 
 from ..numerics import finite_size
+from .assignments import entries_per_row
 from .instance import Instance
 
 ROUNDING = 1e-12
@@ -90,8 +91,7 @@ class Units:
         known = finite_size(milp.lower, milp.upper)
         self.max_term = np.where(bounded, np.inf, np.maximum(MAX_UNBOUNDED_TERM, known))
         self.row = np.maximum(self._largest_terms(), self.side)
-        continuous_entries = np.diff(milp.rows[:, ~milp.integer].tocsr().indptr)
-        self.row[continuous_entries == 0] = 0.0
+        self.row[entries_per_row(milp, ~milp.integer) == 0] = 0.0
 
     def _largest_terms(self) -> np.ndarray:
         """The largest coefficient of each constraint, times the size of its variable."""
