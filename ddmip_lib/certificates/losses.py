@@ -82,10 +82,7 @@ class Losses(Batch):
         Tensor
             The costs, (k,).
         """
-        move = u - self.base
-        above = self.up * move.clamp(min=0.0)
-        below = self.down * (-move).clamp(min=0.0)
-        return (above + below).sum(-1)
+        return self.task().cost(u)
 
     def at(self, u: Tensor, output: Tensor, margin: float = 0.0) -> Tensor:
         """Return the losses of points.
@@ -272,23 +269,19 @@ def losses_at(
     >>> losses_at(blocks, np.full(18, 0.1), np.arange(2), network_graph(net, 9), classes=True).top
     tensor([1., 1.], dtype=torch.float64)
     """
-
-    def tensor(table: np.ndarray) -> Tensor:
-        return torch.from_numpy(table[rows])
-
-    lower = tensor(blocks.lower)
-    upper = tensor(blocks.upper)
-    gain = tensor(blocks.worth * blocks.gains(prices))
+    up, down = blocks.rates(prices)
+    gains = blocks.worth * blocks.gains(prices)
+    task = PricingProblem.of(blocks, rows, up[rows], down[rows], gains[rows])
+    gain = task.gain
     if classes:
         level = torch.zeros_like(gain)
         top = gain
         gain = torch.full_like(gain, torch.inf)
     else:
-        level = _largest_output(graph, Box(lower, upper)).minimum(tensor(blocks.cap))
+        level = _largest_output(graph, Box(task.lower, task.upper)).minimum(task.cap)
         top = gain * level
-    up, down = map(tensor, blocks.rates(prices))
     top = top - torch.from_numpy(blocks.fixed[rows] @ prices)
-    return Losses(lower, upper, tensor(blocks.base), up, down, gain, level, top)
+    return Losses(*task[:5], gain, level, top)
 
 
 def _largest_output(graph: Graph, box: Box) -> Tensor:
