@@ -16,7 +16,7 @@ from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.rows import Row
 from ddmip_book.experiments.store import Store
 from ddmip_lib.data import source
-from ddmip_lib.workers.cluster import check_client, lost_by
+from ddmip_lib.workers.cluster import check_client, cluster_errors
 from .worker import CaseFailed, Worker
 
 _mine = threading.local()  # of each thread of a Dask worker: what runs its cases
@@ -62,11 +62,11 @@ def work_on_cluster(
             else:
                 store.append(row)
             left.remove(future)
-    except lost_by() as error:
+    except cluster_errors() as error:
         failures.append(
-            f"the cluster is lost ({type(error).__name__}): {len(todo) - len(left)} of {len(todo)}"
-            f" cases are done, and their rows are in {store.path}. Run the same command again for"
-            f" the other {len(left)}."
+            f"the connection to the cluster failed ({type(error).__name__}):"
+            f" {len(todo) - len(left)} of {len(todo)} cases are done, and their rows are in"
+            f" {store.path}. Run the same command again for the other {len(left)}."
         )
     finally:
         with suppress(Exception):  # a lost cluster has nothing left to cancel

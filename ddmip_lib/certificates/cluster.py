@@ -29,7 +29,7 @@ import torch
 from ..bounds.graph import Graph
 from ..clock import TimeOver, limited, now
 from ..workers import Executor
-from ..workers.cluster import hands, lost_by
+from ..workers.cluster import cluster_errors, thread_count
 from ..workers.processes import STOP_BEFORE_DEADLINE, WAIT_AFTER_DEADLINE
 from .bound_state import BoundState
 from .unit_search import LossBounds, ReLUBranchAndBound
@@ -88,12 +88,12 @@ def search_on_cluster(state: BoundState, deadline: float, executor: Executor) ->
         search.run()
     except TimeoutError:  # workers are late or gone; bounds recorded before are kept
         pass
-    except lost_by() as error:
-        executor.lose(error)
+    except cluster_errors() as error:
+        executor.continue_locally(error)
     finally:
         if executor.client is not None:
             slices = [part.time_slice for part in search.assigned.values()]
-            with suppress(TimeoutError, *lost_by()):
+            with suppress(TimeoutError, *cluster_errors()):
                 executor.client.cancel([*search.assigned, *slices])
 
 
@@ -143,7 +143,7 @@ class ClusterSearch:
         """Copies of the networks without a slice, at most one for each free worker, a preferred one
         first. Workers that have joined get copies.
         """
-        n_workers = hands(self.client)
+        n_workers = thread_count(self.client)
         missing = n_workers - len(self.networks)
         if missing > 0:
             self._send_networks(missing)
@@ -154,11 +154,11 @@ class ClusterSearch:
 
     def _send_networks(self, count: int) -> None:
         sent = {
-            number: self.executor.keep([graph] * count)
+            number: self.executor.scatter([graph] * count)
             for number, graph in self.state.graphs.items()
         }
         for k in range(count):
-            self.networks.append({number: pieces[k].there for number, pieces in sent.items()})
+            self.networks.append({number: shared[k].remote for number, shared in sent.items()})
 
     def _begin(self, search: AssignedSearch) -> None:
         """Start a search from scratch."""

@@ -113,9 +113,9 @@ class NetworkOracle(NamedTuple):
         predictors = state.incumbent.instance.predictors
         found = list[PricingResult]()
         if not state.shards:
-            state.shards = state.executor.keep(shards(blocks, predictors))
+            state.shards = state.executor.scatter(shards(blocks, predictors))
             found += _base_points(blocks, predictors)
-        found += state.executor.each(self.of_shard, state.shards, _requests(state))
+        found += state.executor.map(self.of_shard, state.shards, _requests(state))
         for number, predictor in enumerate(predictors):
             found.append(evaluate_columns(predictor, blocks, *_mixed(state, number)))
             if not predictor.gives_class:

@@ -14,7 +14,7 @@ from ..model.incumbent import Incumbent
 from ..model.solution import History, Solution
 from ..renamed import renamed_fields, renamed_keywords
 from ..workers import Executor
-from ..workers.cluster import RemotePiece
+from ..workers.cluster import SharedData
 from .columns import ColumnPool
 from .general_columns import GeneralColumns
 from .master import MasterSolution
@@ -194,7 +194,7 @@ class CoordinationState(ColumnGeneration):
     rng: np.random.Generator
     deadline: float
     executor: Executor = field(default_factory=Executor)
-    shards: list[RemotePiece] = field(default_factory=list)
+    shards: list[SharedData] = field(default_factory=list)
     lp: MasterSolution | None = None
     chosen: np.ndarray | None = None
     rounds: Rounds = field(default_factory=Rounds)

@@ -176,7 +176,7 @@ class _RangeTightening:
         program = replace(self._tightened(), cost=cost, constant=0.0)
         proposal = self.solver.solve(program, self.deadline - now(), self.basis)
         if proposal.empty:
-            return not program.proves_empty(proposal.multipliers)
+            return not program.proves_infeasible(proposal.multipliers)
         self.basis = proposal.basis or self.basis
         if proposal.point is not None:
             self.smallest = np.minimum(self.smallest, [proposal.point, -proposal.point])

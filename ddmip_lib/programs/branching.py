@@ -127,7 +127,7 @@ def solve_relaxation(
     proposal = solver.solve(tight, seconds, basis)
     if not proposal.empty:
         return Relaxed(tight, tight.lower_bound(proposal.multipliers), proposal)
-    if tight.proves_empty(proposal.multipliers):
+    if tight.proves_infeasible(proposal.multipliers):
         return None
     return Relaxed(tight, -np.inf, proposal)
 

@@ -1,16 +1,18 @@
-r"""A mixed-integer linear program as arrays, and lower bounds of it that rely on no solver.
+r"""A mixed-integer linear program as arrays, and lower bounds on its optimal value.
 
 $$\min c^\top v + c_0 \quad\text{s.t.}\quad a \le A v \le b, \quad l \le v \le h, \quad
 \text{some } v_j \text{ integer.}$$
 
-For **every** vector $\mu$, one multiplier for each constraint, weak duality gives
+For **every** vector $\mu$, one multiplier for each constraint, and every feasible $v$, weak duality
+gives
 
 $$c^\top v \;\ge\; \sum_i \begin{cases} \mu_i a_i & \mu_i \ge 0 \\ \mu_i b_i & \mu_i < 0 \end{cases}
 \; + \; \sum_j \min_{l_j \le v_j \le h_j} (c - A^\top \mu)_j \, v_j .$$
 
-So a linear program's solver only proposes $\mu$; its feasibility, optimality and tolerances do not
-matter. The right-hand side is computed here and lowered by the largest possible rounding error
-(Neumaier and Shcherbina, 2004). With $c = 0$, a positive value proves that no point exists.
+with $0 \cdot \infty = 0$. A solver of linear programs only proposes $\mu$: its feasibility,
+optimality and tolerances do not matter. The right-hand side is computed here and lowered by the
+largest possible rounding error (Neumaier and Shcherbina, 2004); then $c_0$ is added. With $c = 0$,
+a positive value proves that the program is infeasible.
 """
 
 from dataclasses import dataclass, replace
@@ -23,18 +25,20 @@ from numpy.typing import ArrayLike
 from ..numerics import finite_size, gamma, power_of_two
 
 UNDERFLOW_ERROR = 1e-300
-"""More than the sum of everything that may have been lost by underflow."""
+"""More than all underflow errors together: each is below 1e-323 times a bound of a variable."""
+OTHER_OPERATIONS = 8
+"""Rounded operations of a bound besides the terms of its sum, at most."""
 
 
 class Rows(NamedTuple):
-    """A sparse matrix as a list of its entries, row by row.
+    """A sparse matrix in compressed rows, with the row of every entry besides.
 
     Attributes
     ----------
     row, column, weight
-        Row, column and value of every entry.
+        Row, column and value of every entry, row by row.
     first
-        Position of the first entry of every row, and the number of entries.
+        The row pointer: where each row begins, and the number of entries at its end.
     """
 
     row: np.ndarray
@@ -60,7 +64,7 @@ class Rows(NamedTuple):
         return sp.csr_matrix((self.weight, self.column, self.first), (len(self.first) - 1, columns))
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum over the entries of each row, which have these values."""
+        """Return the sum over each row of `values`, one for each entry."""
         return np.bincount(self.row, values, len(self.first) - 1)
 
 
@@ -79,9 +83,18 @@ class Program:
 
     Examples
     --------
-    >>> one = np.ones(2)
-    >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
-    >>> Program(one, rows, one[:1], one[:1] * np.inf, 0 * one, one, one > 0).has_integer_cost
+    Minimise v0 + v1 over binary v with v0 + 2 v1 >= 1:
+
+    >>> program = Program(
+    ...     cost=np.array([1.0, 1.0]),
+    ...     rows=Rows.of(sp.csr_matrix([[1.0, 2.0]])),
+    ...     row_lower=np.array([1.0]),
+    ...     row_upper=np.array([np.inf]),
+    ...     lower=np.zeros(2),
+    ...     upper=np.ones(2),
+    ...     integer=np.array([True, True]),
+    ... )
+    >>> program.has_integer_cost
     True
     """
 
@@ -95,7 +108,7 @@ class Program:
     constant: float = 0.0
 
     def within(self, lower: np.ndarray, upper: np.ndarray) -> "Program":
-        """Return the same program in another box."""
+        """Return the program with other bounds of its variables."""
         return replace(self, lower=lower, upper=upper)
 
     def with_constraints(
@@ -117,7 +130,7 @@ class Program:
 
     @property
     def units(self) -> np.ndarray:
-        """The power of two nearest to the size of each variable's bounds; 1 for integers."""
+        """Scale of each variable: a power of two near its largest finite bound, 1 for integers."""
         return np.where(self.integer, 1.0, power_of_two(finite_size(self.lower, self.upper)))
 
     @property
@@ -127,23 +140,33 @@ class Program:
         return bool(self.integer[used].all() and (self.cost == np.round(self.cost)).all())
 
     def lower_bound(self, multipliers: np.ndarray) -> float:
-        """Return the lower bound of the cost that these multipliers prove.
+        """Return the lower bound on the cost that these multipliers prove.
 
         Parameters
         ----------
         multipliers
-            One for each constraint; those that are not finite count as 0.
+            One for each constraint; those that are not finite, or belong to an infinite side,
+            count as 0.
 
         Returns
         -------
         float
-            The bound, rounded down; -inf where the multipliers prove none.
+            A bound that is valid despite rounding: the next integer where every cost is an integer,
+            -inf where the multipliers prove no bound.
 
         Examples
         --------
-        >>> one = np.ones(2)
-        >>> rows = Rows.of(sp.csr_matrix([[1.0, 2.0]]))
-        >>> program = Program(one, rows, one[:1], np.inf * one[:1], 0 * one, one, one > 1)
+        Minimise v0 + v1 over the unit square with v0 + 2 v1 >= 1:
+
+        >>> program = Program(
+        ...     cost=np.array([1.0, 1.0]),
+        ...     rows=Rows.of(sp.csr_matrix([[1.0, 2.0]])),
+        ...     row_lower=np.array([1.0]),
+        ...     row_upper=np.array([np.inf]),
+        ...     lower=np.zeros(2),
+        ...     upper=np.ones(2),
+        ...     integer=np.array([False, False]),
+        ... )
         >>> round(program.lower_bound(np.array([0.5])), 9)
         0.5
         """
@@ -154,8 +177,8 @@ class Program:
             return bound
         return float(np.nextafter(bound + self.constant, -np.inf))
 
-    def proves_empty(self, multipliers: np.ndarray) -> bool:
-        """Return whether these multipliers prove that no point is feasible."""
+    def proves_infeasible(self, multipliers: np.ndarray) -> bool:
+        """Return whether these multipliers prove that the program is infeasible."""
         return self._dual_value(np.zeros_like(self.cost), multipliers) > 0
 
     def _dual_value(self, cost: np.ndarray, multipliers: np.ndarray) -> float:
@@ -171,7 +194,7 @@ class Program:
                 _product(above, self.upper),
             ]
             parts = np.concatenate([_product(mu, side), np.min(products, axis=0)])
-            rounding = gamma(len(parts) + 8) * np.abs(parts).sum()
+            rounding = gamma(len(parts) + OTHER_OPERATIONS) * np.abs(parts).sum()
             total = float(parts.sum() - rounding - UNDERFLOW_ERROR)
         return -np.inf if np.isnan(total) else total
 
@@ -183,12 +206,12 @@ class Program:
         return mu
 
     def _reduced_costs(self, cost: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return a lower and an upper bound of the reduced costs, which rounding changes."""
+        """Return bounds between which the exact reduced costs lie, whatever was rounded."""
         column = self.rows.column
         terms = self.rows.weight * mu[self.rows.row]
         size = np.bincount(column, np.abs(terms), len(cost)) + np.abs(cost)
         reduced = cost - np.bincount(column, terms, len(cost))
-        error = gamma(len(mu) + 8) * size
+        error = gamma(len(mu) + OTHER_OPERATIONS) * size
         return reduced - error, reduced + error
 
 

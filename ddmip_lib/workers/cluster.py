@@ -1,4 +1,4 @@
-"""Independent tasks, executed in this process, one after another, or by a Dask cluster."""
+"""Independent tasks: one after another in this process, or in parallel on a Dask cluster."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -8,35 +8,35 @@ from typing import Any, NamedTuple
 
 from ..errors import of_extra
 
-OPTIONS = {"pure": False, "retries": 5}
-"""Every task is executed anew, and repeated up to five times if its worker dies."""
+TASK_OPTIONS = {"pure": False, "retries": 5}
+"""Equal calls are not merged, and a task that fails is retried up to five times."""
 TASK_GRAPH_SIZE_WITHOUT_WARNING = "1 TB"
 """Size of data up to which Dask does not warn: the data of the tasks are large on purpose."""
 
 
-class RemotePiece(NamedTuple):
-    """Data that several tasks use.
+class SharedData(NamedTuple):
+    """Data of one subproblem, which each of its tasks uses.
 
     Attributes
     ----------
-    piece
+    local
         The data.
-    there
-        Its copy on a worker (a `distributed.Future`), or the data itself without a cluster.
+    remote
+        A `distributed.Future` of their copy on a worker; without a cluster the data themselves.
     """
 
-    piece: Any
-    there: Any
+    local: Any
+    remote: Any
 
 
 class Executor:
     """Executes independent tasks in this process or on a Dask cluster.
 
-    If the cluster is lost, all further tasks run in this process.
+    If the connection to the cluster fails, `scatter` and `map` continue in this process.
 
-    Data are sent once, as tasks, so that Dask can compute them again if their worker dies. They
-    are sent in groups of as many as there are worker threads, which Dask distributes evenly. A task
-    runs on the worker that has its data.
+    Data are sent once. On the cluster they are results of tasks, so that Dask can recreate them
+    if their worker fails. As many are sent at a time as the workers have threads, so that Dask
+    distributes them evenly; it prefers to run a task where its data are.
 
     Parameters
     ----------
@@ -46,53 +46,53 @@ class Executor:
     Examples
     --------
     >>> executor = Executor()
-    >>> executor.each(pow, executor.keep([2, 3]), [3, 2])
+    >>> executor.map(pow, executor.scatter([2, 3]), [3, 2])
     [8, 9]
     """
 
     def __init__(self, client: Any = None) -> None:
         self.client = client
 
-    def keep(self, pieces: Sequence[Any]) -> list[RemotePiece]:
-        """Send data to the workers, for tasks that use them.
+    def scatter(self, data: Sequence[Any]) -> list[SharedData]:
+        """Send data to the workers.
 
         Parameters
         ----------
-        pieces
-            One entry for each worker task.
+        data
+            One entry for each subproblem.
 
         Returns
         -------
-        list of RemotePiece
+        list of SharedData
             In the same order.
         """
-        if self.client is not None and len(pieces):
+        if self.client is not None and len(data):
             try:
-                return list(map(RemotePiece, pieces, self._sent(pieces)))
-            except lost_by() as error:
-                self.lose(error)
-        return [RemotePiece(piece, piece) for piece in pieces]
+                return [SharedData(*pair) for pair in zip(data, self._futures(data), strict=True)]
+            except cluster_errors() as error:
+                self.continue_locally(error)
+        return [SharedData(entry, entry) for entry in data]
 
-    def _sent(self, pieces: Sequence[Any]) -> list[Any]:
-        """Futures of the data on the workers."""
-        at_once = hands(self.client)
+    def _futures(self, data: Sequence[Any]) -> list[Any]:
+        """Send the data and return their futures."""
+        group_size = thread_count(self.client)
         limit = {"distributed.admin.large-graph-warning-threshold": TASK_GRAPH_SIZE_WITHOUT_WARNING}
         futures: list[Any] = []
         with import_module("dask").config.set(limit):
-            for first in range(0, len(pieces), at_once):
-                group = pieces[first : first + at_once]
-                futures += self.client.map(_identity, group, **OPTIONS)
+            for first in range(0, len(data), group_size):
+                group = data[first : first + group_size]
+                futures += self.client.map(_identity, group, **TASK_OPTIONS)
         return futures
 
     def submit(self, work: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
-        """Start ``work(*arguments)`` on the cluster.
+        """Start ``work(*arguments)`` on the cluster, which must be connected.
 
         Parameters
         ----------
         work
             A function.
         arguments
-            Its arguments; futures stand for their results.
+            Its arguments; the function gets the result of a future instead of the future.
         priority
             A worker executes tasks of higher priority first.
 
@@ -101,49 +101,52 @@ class Executor:
         distributed.Future
             The task.
         """
-        return self.client.submit(work, *arguments, priority=priority, **OPTIONS)
+        return self.client.submit(work, *arguments, priority=priority, **TASK_OPTIONS)
 
-    def each(
-        self, work: Callable[[Any, Any], Any], pieces: Sequence[RemotePiece], asks: Sequence[Any]
+    def map(
+        self,
+        work: Callable[[Any, Any], Any],
+        data: Sequence[SharedData],
+        arguments: Sequence[Any],
     ) -> list[Any]:
-        """Execute ``work(piece, ask)`` for all data and their arguments.
+        """Execute ``work(data, argument)`` for each pair of the two lists.
 
         Parameters
         ----------
         work
-            Function of the data and one more argument.
-        pieces
-            Data from `keep`.
-        asks
-            One argument for each of them.
+            A function of two arguments.
+        data
+            Its first arguments, from `scatter`.
+        arguments
+            Its second arguments, in the same order.
 
         Returns
         -------
         list
             The results, in the same order.
         """
-        tasks = list(zip(pieces, asks, strict=True))
-        if self.client is not None and len(tasks) > 1:  # one task takes less time than its transfer
+        tasks = list(zip(data, arguments, strict=True))
+        if self.client is not None and len(tasks) > 1:  # a cluster does not speed up one task
             try:
-                futures = [self.submit(work, data.there, ask) for data, ask in tasks]
+                futures = [self.submit(work, shared.remote, argument) for shared, argument in tasks]
                 return list(self.client.gather(futures))
-            except lost_by() as error:
-                self.lose(error)
-        return [work(data.piece, ask) for data, ask in tasks]
+            except cluster_errors() as error:
+                self.continue_locally(error)
+        return [work(shared.local, argument) for shared, argument in tasks]
 
-    def lose(self, error: BaseException) -> None:
-        """Continue without the cluster, with a warning."""
+    def continue_locally(self, error: BaseException) -> None:
+        """Warn that the connection to the cluster failed, and do without it from now on."""
         self.client = None
         reason = f"{type(error).__name__}: {error}"
         warnings.warn(
-            f"the cluster is lost ({reason}): the work goes on in this process, and nothing found"
-            " is lost.",
+            f"the connection to the cluster failed ({reason}): the work continues in this process,"
+            " and all results so far are kept.",
             stacklevel=3,
         )
 
 
-def hands(client: Any) -> int:
-    """Return the number of tasks that a cluster executes at once, at least 1.
+def thread_count(client: Any) -> int:
+    """Return the number of threads of all workers, at least 1.
 
     Raises
     ------
@@ -151,12 +154,15 @@ def hands(client: Any) -> int:
         If the client is closed.
     """
     if getattr(client, "status", "") == "closed":
-        raise ConnectionError("its client is closed")
+        raise ConnectionError("the Dask client is closed")
     return max(1, sum(client.nthreads().values()))
 
 
-def lost_by() -> tuple[type[BaseException], ...]:
-    """Return the exceptions that are raised if a cluster, or every worker of a task, is lost."""
+def cluster_errors() -> tuple[type[BaseException], ...]:
+    """Return the exceptions after which a cluster counts as lost.
+
+    `OSError` contains `ConnectionError`, which `thread_count` raises.
+    """
     distributed = import_module("distributed")
     return CancelledError, OSError, distributed.KilledWorker, distributed.client.ClosedClientError
 
@@ -180,5 +186,5 @@ def check_client(client: Any) -> None:
         )
 
 
-def _identity(piece: Any) -> Any:
-    return piece
+def _identity(data: Any) -> Any:
+    return data

@@ -250,7 +250,7 @@ def test_a_client_that_is_closed_is_a_lost_cluster(
     monkeypatch.setattr(certifying, "SECONDS_IN_THIS_PROCESS", 300.0)
     with distributed.Client(cluster_of_two) as closed:
         pass
-    with pytest.warns(UserWarning, match="cluster is lost"):
+    with pytest.warns(UserWarning, match="connection to the cluster failed"):
         found = proved(closed)
     assert found.closed.all()
 
@@ -317,7 +317,7 @@ def test_a_lost_cluster_is_said_and_the_proof_goes_on_here(
     monkeypatch.setattr(
         certifying, "SECONDS_IN_THIS_PROCESS", 300.0
     )  # no processes either, which take longer to start
-    with pytest.warns(UserWarning, match="cluster is lost"):
+    with pytest.warns(UserWarning, match="connection to the cluster failed"):
         found = proved(client)
     assert found.closed.all()
 

@@ -151,7 +151,7 @@ def test_a_dead_scheduler_ends_the_run_with_the_rows_it_has(
             patched.setattr(Store, "append", appending)
             with cluster_client(address) as client:
                 client.wait_for_workers(1, timeout=LONG)
-                with pytest.raises(CaseFailed, match="cluster is lost"):
+                with pytest.raises(CaseFailed, match="connection to the cluster failed"):
                     run_cases(CASES, tmp_path, progress=False, client=client)
     finally:
         for process in (worker, scheduler):

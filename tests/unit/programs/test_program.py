@@ -188,7 +188,7 @@ def test_rows_that_leave_no_point_are_proved_empty() -> None:
     )
     proposal = LPSolver().solve(program)
     assert proposal.empty
-    assert program.proves_empty(proposal.multipliers)
+    assert program.proves_infeasible(proposal.multipliers)
     assert prove(program).bound == np.inf
 
 
