@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ddmip_lib.pricing import PriceCoordination
+from ddmip_lib import PriceCoordination
 from ddmip_lib.pricing.network_oracle import (
     NetworkOracle,
     PricingRequest,

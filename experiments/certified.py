@@ -3,10 +3,7 @@
 import time
 from dataclasses import replace
 
-from ddmip_lib.certificates import certify
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solution import Solution
-from ddmip_lib.pricing.coordination import PriceCoordination
+from ddmip_lib import NeuralMIP, PriceCoordination, Solution, certify
 
 FINDING = 60.0
 """Seconds that price coordination gets at most; the certificate has the rest."""

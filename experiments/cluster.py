@@ -16,7 +16,8 @@ from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.rows import Row
 from ddmip_book.experiments.store import Store
 from ddmip_lib.data import source
-from ddmip_lib.workers.cluster import check_client, cluster_errors
+from ddmip_lib.workers import check_client
+from ddmip_lib.workers.cluster import cluster_errors
 from .worker import CaseFailed, Worker
 
 _mine = threading.local()  # of each thread of a Dask worker: what runs its cases

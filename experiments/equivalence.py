@@ -1,7 +1,7 @@
 """Which states of the code gave the same results, so that rows need not be run again for a renamed
 variable.
 
-``code.json`` beside the rows says it, by method and problem: a hash that rows carry, the hash of
+``code.json`` beside the rows holds it, by method and problem: a hash that rows carry, the hash of
 the later code that repeated a sample of them with the same outcome, how many runs that were, and
 the file that holds them. `tools.compare_runs` makes the comparison and writes the file.
 """

@@ -1,7 +1,7 @@
 """Methods that only the grids use: peers, rivals on the suite, variants with a part exchanged."""
 
 from ddmip_book.experiments.methods import METHODS, Method
-from ddmip_lib.baselines.bigm import BigM
+from ddmip_lib import BigM
 from .ablation import RandomOptions
 from .certified import Certified
 from .peers import GurobiML, OmltHighs

@@ -10,10 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
-from ddmip_lib.baselines.bigm import BigM
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solution import Solution
-from ddmip_lib.pricing import PriceCoordination
+from ddmip_lib import BigM, NeuralMIP, PriceCoordination, Solution
 
 SHARE = 0.2
 """Of the time, what the search for the start may take."""

@@ -103,7 +103,7 @@ def _serve(pipe: Connection, weights: Path | None, workers: int) -> None:
 
 class Worker:
     """Runs cases one after another in a child; exact models get a fresh child each, so that memory
-    starts anew.
+    is free again.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Worker:
         self._process: Any = None
 
     def run(self, case: Case) -> Row:
-        """The case's row; where the child had to be ended, a row that says why."""
+        """The case's row; where the child had to be ended, a row with the reason."""
         exact = METHODS[case.method].exact
         if exact:
             self.close()

@@ -19,8 +19,8 @@ class GurobiML(Peer):
     constraints.
 
     Gurobi's pip package comes with a licence for models of at most 2000 variables and 2000 rows. A
-    larger model is refused when it is solved: the answer has no point, `details["message"]` says so
-    with the size of the model.
+    larger model is refused when it is solved: the solution has no point, and `details["message"]`
+    holds the size of the model.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> GurobiML().solve(hand_sized()).objective if GurobiML.available() else 0.5

@@ -220,7 +220,7 @@ class OmltHighs(Peer):
         return start
 
     def _tie(self, model: Any, output: Any, y: Any, tie: Tie | None) -> None:
-        """An output of the user's model is what the network says, or its class."""
+        """An output of the user's model equals that of the network, or its class."""
         if tie is None:
             model.rows.add(output == y)
             return

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.baselines.scip_run import exact_solution
 from ddmip_lib.bounds.layer_list import flat_layers, output_range
 from ddmip_lib.clock import now
@@ -19,9 +20,7 @@ from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import PointCallback
 from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.predictor import LOGIT_MARGIN
-from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.model.progress import ProgressLine, report_progress
-from ddmip_lib.model.solution import Solution
 
 
 class Tie(NamedTuple):
@@ -37,7 +36,7 @@ class Tie(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a peer says at its end: status in SCIP's words (or "refused"), bound, best point, size
+    """The end of a peer's run: status in SCIP's terms (or "refused"), bound, best point, size
     and effort.
     """
 
@@ -49,7 +48,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """One run: what to embed, where to start, until when, and who hears of each new incumbent."""
+    """One run: what to embed, where to start, until when, and a callback for each new incumbent."""
 
     instance: Instance
     flat: list[list[nn.Module]]
@@ -85,7 +84,7 @@ class Job:
             yield Tie(cell, int(at), *ends, self.instance.milp.is_monotone(int(at)))
 
     def activations(self, number: int) -> list[np.ndarray]:
-        """What each layer of one network says at the start; empty where there is none."""
+        """The outputs of each layer of one network at the start; empty where there is none."""
         if self.start is None:
             return []
         at = torch.tensor(self.instance.maps[number].at(self.start))

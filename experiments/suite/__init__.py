@@ -7,7 +7,7 @@ from ddmip_book.experiments.execute import BUILDERS, build
 from ddmip_book.experiments.networks import SOURCES, Source
 from ddmip_book.experiments.rows import Row, decode
 from ddmip_book.experiments.verify import RECOMPUTED_BY, objective_by_model
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP
 from ddmip_lib.problems import hand_sized
 from .looks import Generated, own_check
 from .members import build_model

@@ -8,8 +8,8 @@ has a solution.
 import numpy as np
 from torch import nn
 
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.predictors.architectures import conv1d, lstm
+from ddmip_lib import NeuralMIP
+from ddmip_lib.predictors import conv1d, lstm
 from .parts import drawn, mlp, new_model, said, weighted
 
 
@@ -51,7 +51,7 @@ def units(seed: int = 0) -> NeuralMIP:
 
 
 def whole(seed: int = 0) -> NeuralMIP:
-    """Eight whole numbers from 0 to 6 under two rows, in a smooth network."""
+    """Eight integers from 0 to 6 under two rows, in a smooth network."""
     rng = np.random.default_rng([3, seed])
     n = 8
     net = drawn(
@@ -73,8 +73,8 @@ def whole(seed: int = 0) -> NeuralMIP:
 
 
 def switches(seed: int = 0) -> NeuralMIP:
-    """Thirty binaries, four to ten of them on, ten conflicts; a sigmoid network says the gain and a
-    limited risk.
+    """Thirty binaries, four to ten of them on, ten conflicts; a sigmoid network predicts the gain
+    and a limited risk.
     """
     rng = np.random.default_rng([4, seed])
     n = 30
@@ -201,8 +201,8 @@ def strip(seed: int = 0) -> NeuralMIP:
 
 
 def departments(seed: int = 0) -> NeuralMIP:
-    """Ten departments with two levels and a whole number each, a row of their own, and two budgets
-    between them.
+    """Ten departments with two levels and an integer each, a constraint of their own, and two
+    budgets between them.
     """
     rng = np.random.default_rng([10, seed])
     n = 10

@@ -7,7 +7,7 @@ are added in the order in which points list them.
 
 import numpy as np
 
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP
 from .parts import Former, changed_picture, mlp, new_model, stored, weighted, with_weights
 
 UNITS = 3
@@ -163,7 +163,7 @@ def sites() -> NeuralMIP:
 
 
 def integers() -> NeuralMIP:
-    """Six whole numbers from -5 to 5 that add up to 2, neighbours at most 6 apart, under a wavy
+    """Six integers from -5 to 5 that add up to 2, neighbours at most 6 apart, under a wavy
     network.
     """
     data = stored("integers")

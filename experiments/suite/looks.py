@@ -12,17 +12,17 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_lib import NeuralMIP
 from ddmip_lib.model.assignments import AssignmentList
 from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.pricing.recognition import find_blocks
 from .parts import STORED
 from .tiny import MOST
 
 TOLERANCE = 2e-6
 ROWS = 2.5
-"""Times looser is SCIP, which measures a row by its side: `verify` forgives 1e-6 of its terms,
-which may be larger.
+"""Times looser is SCIP, which measures a constraint by its side: `verify` tolerates 1e-6 of its
+terms, which may be larger.
 """
 CURVED = {
     "ReLU": "ReLU",
@@ -94,7 +94,7 @@ def features(problem: NeuralMIP) -> dict[str, Any]:
 def own_check(problem: NeuralMIP, values: np.ndarray, tolerance: float = TOLERANCE) -> float | str:
     """The objective of a point, or what is wrong with it, without the library's verification.
 
-    SCIP itself checks rows, bounds and whole numbers on a copy of the model; flat networks are
+    SCIP itself checks constraints, bounds and integrality on a copy of the model; flat networks are
     computed in numpy, other ones by their own module in double precision; costs are added up
     variable by variable.
     """
@@ -105,7 +105,7 @@ def own_check(problem: NeuralMIP, values: np.ndarray, tolerance: float = TOLERAN
     for variable, value in zip(model.getVars(), values, strict=True):
         model.setSolVal(point, variable, float(value))
     if not model.checkSol(point, printreason=False, completely=True, original=True):
-        return "SCIP finds a row, bound or whole number violated"
+        return "SCIP finds a constraint, bound or integrality violated"
     place = {variable.ptr(): at for at, variable in enumerate(problem.model.getVars())}
     for predictor in problem.predictors:
         x = np.array(
@@ -127,7 +127,7 @@ def own_check(problem: NeuralMIP, values: np.ndarray, tolerance: float = TOLERAN
 
 
 def forward(net: nn.Module, x: np.ndarray) -> np.ndarray:
-    """What a network says: by matrix products in numpy where it is flat."""
+    """The outputs of a network: by matrix products in numpy where it is flat."""
     curves: dict[type[nn.Module], Callable[[np.ndarray], np.ndarray]] = {
         nn.ReLU: lambda v: np.maximum(v, 0.0),
         nn.Tanh: np.tanh,

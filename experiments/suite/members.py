@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP
 from . import families, given, trades
 from .tiny import tiny_problem
 

@@ -65,7 +65,7 @@ def drawn(net: nn.Module, rng: np.random.Generator, gain: float = 1.5) -> nn.Mod
 
 
 def said(net: nn.Module, x: np.ndarray) -> np.ndarray:
-    """What a network of the suite says, as an array."""
+    """The outputs of a network of the suite, as an array."""
     with torch.no_grad():
         return np.asarray(net(torch.from_numpy(np.ascontiguousarray(x, dtype=np.float64))))
 
@@ -98,7 +98,7 @@ def changed_picture(
 
 
 class Former(nn.Module):
-    """A small transformer that reads a square matrix row by row and says one number."""
+    """A small transformer that reads a square matrix row by row and returns one number."""
 
     def __init__(self, n: int = 6, width: int = 16) -> None:
         super().__init__()

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
+from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.methods.run import Run, start_run
+from ddmip_lib.methods import Run
+from ddmip_lib.methods.run import start_run
 from ddmip_lib.model.incumbent import PointCallback
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solution import Solution
 from ddmip_lib.programs.scip import MILP
 from .regions import Pattern, Regions, key
 
@@ -142,14 +142,14 @@ class RelaxAndWalk:
     r"""Relax-and-walk of Tong, Cai and Serra (2024, arXiv 2401.03451), for one ReLU network in a
     box.
 
-    *Walk*: in the linear region of a point an LP finds the best point; the walk goes on in the
+    *Walk*: in the linear region of a point an LP finds the best point; the walk continues in the
     region slightly behind it, in the direction of the last step, as long as the objective falls and
     the region is new. *Relax*: starts come from the linear relaxation of the Big-M model, whose
     units are fixed one after the other, layer by layer, each on or off at random.
 
     Filled in here, from the paper's description rather than its code: a unit of the relaxation is
-    on with the probability of its relaxed binary (kept within 0.05 and 0.95), is turned round where
-    that leaves no point, and the whole sequence begins anew with another order when all units are
+    on with the probability of its relaxed binary (kept within 0.05 and 0.95), is switched where
+    that leaves no point, and the sequence begins again with another order when all units are
     fixed; ranges are by intervals; the step over the border is 1e-5 of the box.
 
     >>> from .families import box

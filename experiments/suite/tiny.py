@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import nn
 
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP
 from .parts import drawn, mlp, new_model, said, weighted
 
 MOST = 4096
@@ -24,14 +24,14 @@ class Tiny(NamedTuple):
     points: np.ndarray
     """All input points of the box."""
     outputs: np.ndarray
-    """What the networks say at each of them: classes are 0 or 1."""
+    """Outputs of the networks at each of them: classes are 0 or 1."""
     feasible: np.ndarray
     objective: np.ndarray
     maximise: bool
 
     @property
     def optimum(self) -> float | None:
-        """The best objective of all points that keep the rows; None where there is none."""
+        """The best objective of all points that are feasible; None where there is none."""
         kept = self.objective[self.feasible]
         if not len(kept):
             return None

@@ -10,7 +10,7 @@ surrounds the networks.
 import numpy as np
 from torch import nn
 
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP
 from .parts import Picture, changed_picture, mlp, new_model, stored, weighted, with_weights
 
 WINES = 3
@@ -26,7 +26,7 @@ CAR_HIGH = (5.2, 2.4, 300.0, 5.0, 9.0, 1.0)
 
 
 def wine(seed: int = 0) -> NeuralMIP:
-    """Mix three wines from twelve vineyards; traits mix linearly, and a network says the
+    """Mix three wines from twelve vineyards; traits mix linearly, and a network predicts the
     quality.
     """
     rng = np.random.default_rng(100 + seed)

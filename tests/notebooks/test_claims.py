@@ -90,7 +90,7 @@ def test_another_verdict_on_any_examined_claim_would_be_noticed(verdict: str) ->
         assert [
             line
             for line in other.contradictions()
-            if line.startswith(f"claim {claim.id}: the ledger says")
+            if line.startswith(f"claim {claim.id}: the ledger states")
         ]
 
 

@@ -8,9 +8,7 @@ import pyscipopt
 import torch
 from torch import nn
 
-from ddmip_lib.baselines.bigm import BigM
-from ddmip_lib.decomposition.solver import DualDecomposition
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import BigM, DualDecomposition, NeuralMIP
 from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized, water_potability
 from ddmip_lib.problems.hand_sized import HIDDEN_BIASES, HIDDEN_WEIGHTS, OUTPUT_WEIGHTS

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ddmip_lib.decomposition.penalty import DescentTest, Fixed, Penalty, ResidualInfo
+from ddmip_lib import DescentTest, Fixed
+from ddmip_lib.decomposition import Penalty, ResidualInfo
 from ..examples.pgd import contraction_factor
 from ..examples.projections import project_capped_sum, project_halfspace
 from .core import Check, FormError, agrees, calls, to_the_digit

@@ -12,9 +12,8 @@ import torch
 from scipy.optimize import brentq
 from torch import nn
 
-from ddmip_lib.baselines.bigm import BigM
+from ddmip_lib import BigM, DualDecomposition
 from ddmip_lib.data import Dataset, load_water
-from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.model.solution import History
 from ddmip_lib.predictors import mlp, resnet
 from ddmip_lib.problems import hand_sized

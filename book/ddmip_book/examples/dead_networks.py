@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.decomposition.mip_block import MIPBlock
 from ddmip_lib.decomposition.scip_block import BlockResult
-from ddmip_lib.decomposition.solver import DualDecomposition
 from ddmip_lib.decomposition.split import Split
-from ddmip_lib.model.problem import NeuralMIP
 
 
 class Response(NamedTuple):

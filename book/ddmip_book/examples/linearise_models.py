@@ -58,7 +58,7 @@ def harvest_net(width: int = 24, seed: int = 0) -> nn.Sequential:
 
 
 def greenhouses() -> NeuralMIP:
-    """Four houses, lamps and heaters in whole numbers, one power supply."""
+    """Four houses, integer numbers of lamps and heaters, one power supply."""
     model = Model("greenhouses")
     model.hideOutput()
     x = model.addMatrixVar((4, 2), vtype="I", ub=np.array([[6, 4]] * 4), name="x")
@@ -89,7 +89,7 @@ def recipe() -> NeuralMIP:
 
 
 def target(level: float = 0.4) -> NeuralMIP:
-    """The cheapest setting of three dials at which a tanh network says exactly a given number."""
+    """The cheapest setting of three dials at which a tanh network returns exactly a given number."""
     model = Model("target")
     model.hideOutput()
     x = [model.addVar(f"x{j}", lb=-1, ub=1) for j in range(3)]

@@ -9,9 +9,9 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_lib import NeuralMIP
 from ddmip_lib.model.blocks import Blocks, Mode
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.pricing.columns import ColumnPool
 from ddmip_lib.pricing.pricing_problem import PricingProblem, reduce_to_boundary
 from ddmip_lib.pricing.state import CoordinationState

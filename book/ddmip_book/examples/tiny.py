@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ddmip_lib.decomposition.penalty import Penalty, PenaltyRule, ResidualInfo
+from ddmip_lib.decomposition import Penalty, PenaltyRule, ResidualInfo
 
 UStep = Callable[[np.ndarray, float], np.ndarray]
 RhoRule = Callable[["Path"], float]

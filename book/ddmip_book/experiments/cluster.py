@@ -21,10 +21,11 @@ def cluster_client(
     scheduler: str = "", local: int = 0, ca: str = "", cert: str = "", key: str = ""
 ) -> Iterator[Any | None]:
     """A client of the scheduler at an address, or of `local` processes here; None where neither is
-    asked for.
+    given.
 
-    With TLS files only encrypted connections are made, and only to who shows a certificate of that
-    authority. Tasks and rows are pickled: connect to schedulers that you trust, and to no others.
+    With TLS files only encrypted connections are made, and only to schedulers with a certificate of
+    that authority. Tasks and rows are pickled: connect to schedulers that you trust, and to no
+    others.
     """
     if not scheduler and not local:
         yield None

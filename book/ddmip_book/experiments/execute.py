@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.certificates import Certificate
 from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solution import Solution
 from ddmip_lib.pricing.state import Rounds
 from ddmip_lib.problems import site_care, tree_planting, water_potability
 from .case import RAW, RAW_BUDGETS, Case
@@ -192,8 +191,8 @@ def _certificate(certificate: Certificate) -> dict[str, Any]:
 
 
 def _peak_memory() -> float:
-    """MiB. On Linux by the process itself: what `getrusage` says includes the process that started
-    this one.
+    """MiB. On Linux by the process itself: the value of `getrusage` includes the process that
+    started this one.
     """
     status = Path("/proc/self/status")
     if status.is_file():

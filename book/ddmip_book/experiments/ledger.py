@@ -226,13 +226,13 @@ class Ledger:
         if finding is None and stated == OPEN:
             found.append("it is open, but has no check that could decide it")
         if finding is not None and finding.verdict not in (None, shown):
-            found.append(f"the ledger says {shown}, its check {finding.verdict}")
+            found.append(f"the ledger states {shown}, its check {finding.verdict}")
         if finding is not None and finding.open and stated != OPEN:
             found.append(
                 f"{stated} is stated, but its check has {finding.have} of {finding.need} runs"
             )
         if box is not None and shown != OPEN and box.word != shown:
-            found.append(f"the ledger says {shown}, the box in {box.chapter} {box.word!r}")
+            found.append(f"the ledger states {shown}, the box in {box.chapter} {box.word!r}")
         if (
             box is not None
             and box.chapter in claim.cells

@@ -8,16 +8,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ddmip_lib.baselines.bigm import BigM
-from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.baselines.single_step import SingleStepGradient
-from ddmip_lib.decomposition.solver import DualDecomposition
-from ddmip_lib.linearisation import SequentialMIP
+from ddmip_lib import (
+    BigM,
+    DualDecomposition,
+    Enumeration,
+    NeuralMIP,
+    PriceCoordination,
+    Recovering,
+    SequentialMIP,
+    SingleStepGradient,
+    Solution,
+    solve,
+)
 from ddmip_lib.methods import Solver
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.model.solution import Solution
-from ddmip_lib.portfolio import solve
-from ddmip_lib.pricing import PriceCoordination, Recovering
 from ..examples.care_grid import grid_search
 from .random_inputs import RandomInputs
 

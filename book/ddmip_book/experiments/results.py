@@ -13,7 +13,7 @@ from .store import Store, results_folder
 
 
 class Results:
-    """Rows that can be asked for by their fields.
+    """Rows that can be selected by their fields.
 
     >>> Results([]).where(method="dd").values("objective")
     array([], dtype=float64)

@@ -43,10 +43,11 @@ class Row:
     budget: float | None
     sense: str
     status: str
-    """A status of `Solution`, or ``"memory_limit"`` or ``"killed"`` (then `why` says more)."""
+    """A status of `Solution`, or ``"memory_limit"`` or ``"killed"`` (then `why` holds the reason).
+    """
     why: str | None = None
     objective: float | None = None
-    """Verified by the true network; `sense` says whether larger is better."""
+    """Verified by the true network; by `sense` larger or smaller is better."""
     objective_last: float | None = None
     untreated: float | None = None
     """Verified objective of the start."""

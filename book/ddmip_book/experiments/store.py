@@ -117,7 +117,7 @@ class Store:
         with closing(self._locked()) as taken:
             found = self.content()
             if found.at_odds:
-                self.rows()  # which says why not
+                self.rows()  # which raises the reason
             if found.aside:
                 beside = self.path.with_name(self.path.name + ".damaged")
                 known = (

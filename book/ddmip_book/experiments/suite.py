@@ -180,7 +180,7 @@ def exact_peer(rows: Sequence[Row], method: str) -> ExactPeer:
 
 
 def features_of(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
-    """By model, what its rows say of its shape."""
+    """By model, the features that its rows hold."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row.network, {}).update(row.details.get("features", {}))

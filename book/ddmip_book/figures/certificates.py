@@ -111,7 +111,7 @@ def plot_anytime(history: Sequence[Sequence[float]], objective: float, lp_value:
 
 
 def whole_bound(row: Row) -> float:
-    """The bound of a stored certificate, as a whole number where the values are such.
+    """The bound of a stored certificate, as an integer where the values are.
 
     >>> from ddmip_book.experiments.case import Case
     >>> case = Case("e6", "water", "2x16", 50, 42, "certificate", 600.0)

@@ -142,7 +142,7 @@ def legend_outside(figure: Any, ncols: int, where: str = "upper", **options: Any
 
 
 def whole(*axes: Axes) -> None:
-    """Ticks at whole numbers along x."""
+    """Ticks at integers along x."""
     for ax in axes:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 

@@ -17,7 +17,7 @@ from .kit import Look, beside, draw_panels, legend_outside, look, ticks_at, whol
 
 
 def curve(problem: NeuralMIP, count: int = 401) -> tuple[np.ndarray, np.ndarray]:
-    """A network of one input over its range: points and what it says there."""
+    """A network of one input over its range: points and outputs."""
     instance = problem.instance()
     (at,) = instance.free_inputs
     x = np.linspace(instance.milp.lower[at], instance.milp.upper[at], count)

@@ -10,13 +10,8 @@ from matplotlib.axes import Axes
 from pyscipopt import Model
 
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, RED, use_style
-from ddmip_lib.problems.hand_sized import (
-    HIDDEN_BIASES,
-    HIDDEN_WEIGHTS,
-    INPUT_COSTS,
-    OUTPUT_WEIGHTS,
-    hand_sized,
-)
+from ddmip_lib.problems import hand_sized
+from ddmip_lib.problems.hand_sized import HIDDEN_BIASES, HIDDEN_WEIGHTS, INPUT_COSTS, OUTPUT_WEIGHTS
 from ..examples.hand_phase import Ending, border, ending
 from ..examples.hand_steps import hand_tiny
 from .convergence import plot_balance, plot_phases

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP
 from ddmip_lib.plots import BLUE, INK, MARKERS, ORANGE, RED
 from ddmip_lib.pricing.columns import ColumnPool
 from ..examples.recovery import Visits

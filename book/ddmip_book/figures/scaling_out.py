@@ -1,4 +1,4 @@
-"""Figures of scaling out: what a serial share allows, and what a model and a machine say of more
+"""Figures of scaling out: what a serial share allows, and a model and measurements of more
 workers.
 """
 

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from ddmip_lib.decomposition.admm_state import Trace
-from ddmip_lib.model.problem import NeuralMIP
+from ddmip_lib import NeuralMIP, Trace
 from ddmip_lib.plots import BLUE, RED, plot_iterates
 from ..examples.tiny import Path
 from .kit import Look, beside, draw_panels, legend_outside

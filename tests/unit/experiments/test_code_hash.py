@@ -81,16 +81,16 @@ def _comment(folder: Path) -> None:
 
 
 def _imports(folder: Path) -> None:
-    """An import through the package instead of the module, and one that is not used."""
+    """An import of the module instead of through the package, and one that is not used."""
     change(
         folder / "ddmip_lib" / "model" / "solution.py",
         "import numpy as np",
         "import os\nimport numpy as np",
     )
     change(
-        folder / "ddmip_book" / "experiments" / "methods.py",
-        "from ddmip_lib.baselines.bigm import",
-        "from ddmip_lib import",
+        folder / "experiments" / "methods.py",
+        "from ddmip_lib import BigM",
+        "from ddmip_lib.baselines.bigm import BigM",
     )
 
 

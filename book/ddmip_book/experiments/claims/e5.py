@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ddmip_lib.decomposition.solver import DualDecomposition
+from ddmip_lib import DualDecomposition
 from ..grids import E5_NETWORKS
 from ..networks import REACTING
 from ..results import Results

@@ -10,9 +10,8 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
-from ddmip_lib.baselines.single_step import SingleStepGradient
+from ddmip_lib import NeuralMIP, SingleStepGradient
 from ddmip_lib.bounds.layer_list import flat_layers
-from ddmip_lib.model.problem import NeuralMIP
 from ddmip_lib.predictors import conv1d, mlp
 from ddmip_lib.problems import tree_planting
 from .finding import CHANGED, FAILS, HOLDS, NOT_SHOWN, arithmetic, check, comma_list
