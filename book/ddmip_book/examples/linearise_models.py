@@ -89,7 +89,7 @@ def recipe() -> NeuralMIP:
 
 
 def target(level: float = 0.4) -> NeuralMIP:
-    """The cheapest setting of three dials at which a tanh network returns exactly a given number."""
+    """The cheapest setting of three dials at which a tanh network returns a given number."""
     model = Model("target")
     model.hideOutput()
     x = [model.addVar(f"x{j}", lb=-1, ub=1) for j in range(3)]
