@@ -7,6 +7,7 @@ by at most $\gamma_k \sum_i |a_i b_i|$ with $\gamma_k = k\epsilon / (1 - k\epsil
 import sys
 
 import numpy as np
+from numpy import ndarray
 
 EPSILON = sys.float_info.epsilon
 """Distance from 1.0 to the next double: twice the unit roundoff, so that rounding errors of the
@@ -23,7 +24,7 @@ def gamma(count: int) -> float:
     return count * EPSILON / (1 - count * EPSILON)
 
 
-def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
+def power_of_two(sizes: ndarray | float) -> ndarray:
     """Return the power of two nearest to each size, and 1 for 0: scaling by it causes no rounding.
 
     >>> power_of_two(np.array([0.0, 0.1, 3.0]))
@@ -33,7 +34,7 @@ def power_of_two(sizes: np.ndarray | float) -> np.ndarray:
     return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
 
 
-def finite_size(*values: np.ndarray) -> np.ndarray:
+def finite_size(*values: ndarray) -> ndarray:
     """Return the largest absolute value of the finite numbers at each place of these arrays.
 
     It is 0 where no number is finite.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 try:
     import matplotlib.pyplot as plt
@@ -378,7 +379,7 @@ def plot_iterates(xs: Any, us: Any, ax: Axes | None = None) -> Axes:
     return _over_iterations(ax, "value")
 
 
-def _plot_plane(x: np.ndarray, u: np.ndarray, ax: Axes) -> Axes:
+def _plot_plane(x: ndarray, u: ndarray, ax: Axes) -> Axes:
     points, counts = np.unique(x.round(6), axis=0, return_counts=True)
     ax.plot(*u.T, **PATH_STYLE, clip_on=False, zorder=7)
     ax.plot(*u[-1], **LAST_ITERATE_STYLE, clip_on=False, zorder=9)
@@ -392,7 +393,7 @@ def _plot_plane(x: np.ndarray, u: np.ndarray, ax: Axes) -> Axes:
     return ax
 
 
-def incumbent_times(solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+def incumbent_times(solution: Solution) -> tuple[ndarray, ndarray]:
     """Return when the incumbent changed, and its objectives; the last one at the end of the run.
 
     Parameters

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from pyscipopt import MatrixVariable
 from torch import nn
 
@@ -267,7 +268,7 @@ class BigM(Method):
 
     def _input_variables(
         self, written: ScipProgram, mapping: InputMap, network: "ScaledNetwork"
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Return the input matrix, with a fixed variable for every number."""
         grid = np.empty(mapping.index.shape, dtype=object)
         for cell, index in np.ndenumerate(mapping.index):
@@ -280,7 +281,7 @@ class BigM(Method):
 
     def _targets(
         self, written: ScipProgram, instance: Instance, number: int, network: "ScaledNetwork"
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Return the variables of the last layer: outputs, or logits that are tied to classes."""
         outputs = instance.maps[number].output
         targets = np.empty(outputs.shape, dtype=object)
@@ -328,7 +329,7 @@ def _samples_per_chunk(net: nn.Sequential) -> int:
     return max(1, UNITS_PER_CHUNK // units)
 
 
-def _input_values(written: ScipProgram, instance: Instance, values: np.ndarray) -> np.ndarray:
+def _input_values(written: ScipProgram, instance: Instance, values: ndarray) -> ndarray:
     """Return the network inputs of a point, for all variables of a model; NaN for the others."""
     position = {v.ptr(): i for i, v in enumerate(written.model.getVars())}
     scaled = values / written.unit
@@ -353,13 +354,13 @@ class ScaledNetwork(NamedTuple):
     """
 
     layers: list[nn.Module]
-    into: np.ndarray
-    out: np.ndarray
+    into: ndarray
+    out: ndarray
     bounds: Bounds
 
 
 def scaled_network(
-    instance: Instance, number: int, layers: list[nn.Module], unit: np.ndarray | None
+    instance: Instance, number: int, layers: list[nn.Module], unit: ndarray | None
 ) -> ScaledNetwork:
     """Return a network for variables in other units.
 
@@ -387,7 +388,7 @@ def scaled_network(
     return ScaledNetwork(scaled, into, out, bounds)
 
 
-def _input_units(mapping: InputMap, unit: np.ndarray) -> np.ndarray:
+def _input_units(mapping: InputMap, unit: ndarray) -> ndarray:
     """Return the unit of each input: that of its variables, or the size of its numbers."""
     into = np.ones(mapping.index.shape[1])
     for column, index in enumerate(mapping.index.T):
@@ -399,6 +400,6 @@ def _input_units(mapping: InputMap, unit: np.ndarray) -> np.ndarray:
     return into
 
 
-def _layer_sizes(bounds: Bounds) -> list[np.ndarray]:
+def _layer_sizes(bounds: Bounds) -> list[ndarray]:
     """Return the largest absolute values of the units of each layer, over all samples."""
     return [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in bounds.nodes[1:]]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from numpy import ndarray
 
 from ..errors import ProblemError
 from ..methods import Callback, Method, Run
@@ -131,7 +132,7 @@ class Enumeration(Method):
             self._refuse(instance)
         return tables
 
-    def _compare(self, run: Run, assignments: np.ndarray, details: dict[str, Any]) -> Solution:
+    def _compare(self, run: Run, assignments: ndarray, details: dict[str, Any]) -> Solution:
         """Return the best assignment: the first that is feasible, in order of the objectives."""
         incumbent = incumbent_of(run)
         milp = run.instance.milp
@@ -184,7 +185,7 @@ class Enumeration(Method):
         )
 
 
-def _possibly_feasible(incumbent: Incumbent, assignments: np.ndarray) -> np.ndarray:
+def _possibly_feasible(incumbent: Incumbent, assignments: ndarray) -> ndarray:
     """Return which assignments satisfy the linear constraints within twice the tolerance.
 
     Without any, the one of the smallest violation is evaluated for the report.

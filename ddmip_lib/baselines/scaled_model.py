@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy import ndarray
 from pyscipopt import Model
 from torch import nn
 
@@ -22,7 +23,7 @@ KEEP_UNITS = tuple(unit.layer for unit in ACTIVATIONS.values() if unit.switches)
 
 
 def scaled_model(
-    instance: Instance, unit: np.ndarray | None, numerics: Numerics, seed: int
+    instance: Instance, unit: ndarray | None, numerics: Numerics, seed: int
 ) -> ScipProgram:
     """Return the user's model with each variable in its unit.
 
@@ -49,7 +50,7 @@ def scaled_model(
     return write_milp(model, milp, unit)
 
 
-def units_of_variables(instance: Instance) -> np.ndarray:
+def units_of_variables(instance: Instance) -> ndarray:
     """Return the power of two nearest to the size of each variable's bounds; 1 for integers.
 
     All samples of a network's input have the same unit.
@@ -68,10 +69,10 @@ def units_of_variables(instance: Instance) -> np.ndarray:
 
 def scaled_layers(
     layers: Sequence[nn.Module],
-    into: np.ndarray,
-    sizes: Sequence[np.ndarray],
-    integer: np.ndarray,
-) -> tuple[list[nn.Module], np.ndarray]:
+    into: ndarray,
+    sizes: Sequence[ndarray],
+    integer: ndarray,
+) -> tuple[list[nn.Module], ndarray]:
     """Return the same network with inputs and units in other units.
 
     An activation that is linear on either side of 0 keeps a unit, others do not.

@@ -9,6 +9,7 @@ import numpy as np
 import piqp
 import scipy.sparse as sp
 import torch
+from numpy import ndarray
 
 from ..clock import unlimited
 from ..errors import ProblemError
@@ -158,7 +159,7 @@ class _Descent:
             self.moments = (torch.zeros_like(self.values), torch.zeros_like(self.values))
         self.steps = 0
         self.violation = np.inf
-        self.claimed: np.ndarray | None = None
+        self.claimed: ndarray | None = None
         self.claimed_cost = np.inf
 
     def step(self) -> None:
@@ -176,14 +177,14 @@ class _Descent:
         elif self.violation <= ZERO_VIOLATION:  # before the step
             self._claim(point)
 
-    def _evaluate_repaired(self, point: np.ndarray) -> None:
+    def _evaluate_repaired(self, point: ndarray) -> None:
         if self.relaxation.needs_completion:
             seconds = min(COMPLETION_SECONDS, self.run.seconds_left)
             self.incumbent.consider_inputs(self.relaxation.repair(point), seconds)
         else:
             self.incumbent.consider(self.relaxation.repair(point))
 
-    def _claim(self, point: np.ndarray) -> None:
+    def _claim(self, point: ndarray) -> None:
         cost = self.relaxation.own_cost @ point
         if cost < self.claimed_cost:
             self.claimed_cost = cost
@@ -249,7 +250,7 @@ class PenalisedRelaxation:
             bool(milp.cost[side].any()) or milp.rows[has_outputs][:, side].nnz > 0
         )
 
-    def start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
+    def start(self, inputs: list[ndarray] | None) -> ndarray:
         """Return the given network inputs, also fractional; all else nearest to 0 in the box."""
         milp = self.instance.milp
         if inputs is None:
@@ -305,12 +306,12 @@ class PenalisedRelaxation:
     def _raise_not_finite(self, v: torch.Tensor) -> NoReturn:
         self.instance.raise_not_finite(self.instance.inputs(v.detach().numpy()))
 
-    def _violation(self, full: np.ndarray) -> np.ndarray:
+    def _violation(self, full: ndarray) -> ndarray:
         """Return by how much each constraint is above (positive) or below its sides."""
         activity = self.rows @ full
         return activity - np.clip(activity, self.lower, self.upper)
 
-    def repair(self, v: np.ndarray) -> np.ndarray:
+    def repair(self, v: ndarray) -> ndarray:
         """Round the integers, then project the continuous variables on the constraints.
 
         The nearest point that satisfies all constraints without outputs is found by a QP. If there

@@ -2,8 +2,8 @@
 packages.
 """
 
-import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from ..errors import UnsupportedNetworkError
@@ -74,9 +74,7 @@ def _layers_of(graph: Graph) -> list[nn.Module]:
     return layers
 
 
-def output_range(
-    net: nn.Module, lower: np.ndarray, upper: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def output_range(net: nn.Module, lower: ndarray, upper: ndarray) -> tuple[ndarray, ndarray]:
     """Bound the outputs of a network over boxes by interval arithmetic.
 
     Parameters
@@ -95,6 +93,7 @@ def output_range(
     --------
     >>> layer = nn.Linear(2, 1)
     >>> _ = layer.weight.data.copy_(torch.tensor([[1.0, -2.0]])), layer.bias.data.zero_()
+    >>> import numpy as np
     >>> [end.round(9).tolist() for end in output_range(layer, np.zeros((1, 2)), np.ones((1, 2)))]
     [[[-2.0]], [[1.0]]]
     """

@@ -65,7 +65,9 @@ class Traced(Tensor):
         return f"a layer of shape {tuple(self.shape)}"
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         return _traced_in((args, kwargs))[0].tape.follow(func, args, kwargs or {})
 
 

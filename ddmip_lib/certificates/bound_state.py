@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..bounds import Graph
 from ..clock import now
@@ -91,7 +92,7 @@ class BoundState:
         incumbent: Incumbent,
         solution: Solution,
         blocks: Blocks,
-        prices: np.ndarray,
+        prices: ndarray,
         graphs: dict[int, Graph],
         settings: SearchSettings,
     ) -> None:
@@ -119,7 +120,7 @@ class BoundState:
         self._use_pool(solution)
         self.update()
 
-    def _add_network(self, number: int) -> np.ndarray:
+    def _add_network(self, number: int) -> ndarray:
         """Compute the losses of a predictor's rows; return the largest value of each row."""
         blocks = self.blocks
         graph = self.graphs[number]
@@ -138,16 +139,16 @@ class BoundState:
     def _gives_class(self, number: int) -> bool:
         return self.predictors[number].gives_class
 
-    def _rows_of(self, number: int) -> np.ndarray:
+    def _rows_of(self, number: int) -> ndarray:
         return np.flatnonzero(self.blocks.predictor == number)
 
-    def _best_per_block(self, values: np.ndarray) -> np.ndarray:
+    def _best_per_block(self, values: ndarray) -> ndarray:
         """The largest value of each block's rows, at least 0 where blocks are optional."""
         best = np.full(self.blocks.n, -np.inf)
         np.maximum.at(best, self.blocks.block, values)
         return np.maximum(best, 0.0) if self.blocks.optional else best
 
-    def profits(self, loss: np.ndarray) -> np.ndarray:
+    def profits(self, loss: ndarray) -> ndarray:
         """Return the profit of each block if its rows have these losses.
 
         Parameters
@@ -188,18 +189,18 @@ class BoundState:
                 self.loss_known[rows] = np.minimum(self.loss_known[rows], found)
         self.update()
 
-    def unproven_rows(self) -> np.ndarray:
+    def unproven_rows(self) -> ndarray:
         """Return the rows whose proven loss is below their target."""
         return np.flatnonzero(self.loss_bound < self._target() - 1e-9)
 
-    def _target(self) -> np.ndarray:
+    def _target(self) -> ndarray:
         """The loss to be proven of each row: the smallest one known, or the one that leaves its
         block no more profit than is known, up to the tolerance.
         """
         profit = self.profits(self.loss_known)[self.blocks.block]
         return np.minimum(self.loss_known, self.max_profit - profit) - self.tolerance
 
-    def searches(self, rows: np.ndarray) -> tuple[list[tuple[Any, ...]], list[np.ndarray]]:
+    def searches(self, rows: ndarray) -> tuple[list[tuple[Any, ...]], list[ndarray]]:
         """Return the arguments of `ReLUBranchAndBound` for some rows, one search for each network.
 
         Parameters
@@ -217,7 +218,7 @@ class BoundState:
         target = self._target() + self.tolerance
         device = self.settings.device
         searches: list[tuple[Any, ...]] = []
-        rows_of_searches: list[np.ndarray] = []
+        rows_of_searches: list[ndarray] = []
         for number, graph in self.graphs.items():
             mine = rows[self.blocks.predictor[rows] == number]
             if not len(mine):
@@ -229,9 +230,7 @@ class BoundState:
             rows_of_searches.append(mine)
         return searches, rows_of_searches
 
-    def record_all(
-        self, rows_of_searches: Sequence[np.ndarray], found: Sequence[LossBounds]
-    ) -> bool:
+    def record_all(self, rows_of_searches: Sequence[ndarray], found: Sequence[LossBounds]) -> bool:
         """Record the progress of several searches, and return whether anything is left to prove.
 
         Parameters
@@ -245,7 +244,7 @@ class BoundState:
             self.record(rows, progress)
         return not self.gap_closed
 
-    def record(self, rows: np.ndarray, found: LossBounds) -> None:
+    def record(self, rows: ndarray, found: LossBounds) -> None:
         """Record the progress of one search.
 
         Parameters
@@ -335,5 +334,5 @@ def _starting_points(losses: Losses, draw: np.random.Generator, perturbed: bool)
     return torch.minimum(torch.maximum(u, losses.lower), losses.upper)
 
 
-def _rounded_up(terms: np.ndarray) -> float:
+def _rounded_up(terms: ndarray) -> float:
     return float(terms.sum() + SUM_ROUNDING * np.abs(terms).sum())

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..errors import ProblemError
 from ..model.incumbent import Incumbent
@@ -43,10 +44,10 @@ class Certificate:
 
     bound: float
     objective: float | None
-    prices: np.ndarray
-    profit_bound: np.ndarray
-    profit_known: np.ndarray
-    closed: np.ndarray
+    prices: ndarray
+    profit_bound: ndarray
+    profit_known: ndarray
+    closed: ndarray
     method: tuple[str, ...]
     nodes: int
     seconds: float

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..bounds import Graph
 from ..clock import check_time, now, unlimited
@@ -248,7 +249,7 @@ class _Proof:
             graphs[number] = graph.before_relu() if gives_class else graph
         return graphs
 
-    def found_prices(self, incumbent: Incumbent, blocks: Blocks) -> np.ndarray:
+    def found_prices(self, incumbent: Incumbent, blocks: Blocks) -> ndarray:
         """Prices that price coordination finds; zero, with a weak bound, if its time was short."""
         priced = self.coordinate(incumbent, self.run.time_limit, self.settings.client)
         check_time()
@@ -304,7 +305,7 @@ class _Proof:
             self.exact_models.prove_all(until)
 
 
-def _checked_prices(prices: Any, blocks: Blocks) -> np.ndarray:
+def _checked_prices(prices: Any, blocks: Blocks) -> ndarray:
     values = np.asarray(prices, dtype=float).ravel()
     if values.shape != blocks.capacities.shape:
         raise ProblemError(

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..bounds.graph import Graph
 from ..clock import TimeOver, limited, now
@@ -53,8 +54,8 @@ class AssignedSearch(NamedTuple):
         The task (a Dask future), None before the first one.
     """
 
-    rows: np.ndarray
-    loss_bound: np.ndarray
+    rows: ndarray
+    loss_bound: ndarray
     copy: int
     time_slice: Any = None
 
@@ -216,7 +217,7 @@ class ClusterSearch:
             continued = search._replace(copy=copy)
             self._submit(continued, search.time_slice, name, (part, len(copies)))
 
-    def _record(self, rows: np.ndarray) -> None:
+    def _record(self, rows: ndarray) -> None:
         """Record what all parts together have proven of some rows, of which they may have none."""
         loss_bound = self.ended.copy()
         for part in self.assigned.values():
@@ -226,7 +227,7 @@ class ClusterSearch:
 
 
 def _run_slice(
-    graph: Graph, start: Any, previous: str, loss_known: np.ndarray, limits: SliceLimits
+    graph: Graph, start: Any, previous: str, loss_known: ndarray, limits: SliceLimits
 ) -> Any:
     """Run one time slice on a worker.
 

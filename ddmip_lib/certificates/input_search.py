@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from ..bounds import Bounds, Box, Graph, crown, intervals, optimised_crown
@@ -46,9 +47,9 @@ class BoxNode(BoundedBox):
     """
 
     bound: float = -np.inf
-    point: np.ndarray | None = None
+    point: ndarray | None = None
 
-    def child(self, lower: np.ndarray, upper: np.ndarray) -> "BoxNode":
+    def child(self, lower: ndarray, upper: ndarray) -> "BoxNode":
         """Return a node with a smaller box."""
         return replace(self, lower=lower, upper=upper, output_bounds=dict(self.output_bounds))
 
@@ -224,7 +225,7 @@ class SpatialBranchAndBound:
         steps: int,
     ) -> None:
         """Add linear bounds optimised for the solutions of the relaxations."""
-        points: dict[int, np.ndarray] = {}
+        points: dict[int, ndarray] = {}
         for i, (node, place) in enumerate(jobs):
             if node.point is not None and (box.lower[i] < box.upper[i]).any():
                 points[i] = InputBox.of(self.instance, place, node.point, node.point).lower
@@ -252,7 +253,7 @@ class SpatialBranchAndBound:
         if solved.values is not None and not self._fractionality(node).any():
             submit_point(self.incumbent, solved.values)
 
-    def _fractionality(self, node: BoxNode) -> np.ndarray:
+    def _fractionality(self, node: BoxNode) -> ndarray:
         """How far each integer variable is from an integer in the relaxation."""
         return fractionality(node.point, self.instance.milp.integer, node.lower, node.upper)
 
@@ -263,7 +264,7 @@ class SpatialBranchAndBound:
                 return int(score.argmax())
         return None
 
-    def _scores(self, node: BoxNode) -> Iterator[np.ndarray]:
+    def _scores(self, node: BoxNode) -> Iterator[ndarray]:
         """Scores of splitting each variable, the most important ones first: how far an integer
         variable is from an integer, the effect of a network's input on the outputs, the range of an
         integer variable.
@@ -279,7 +280,7 @@ class SpatialBranchAndBound:
             yield effect * width_of_input
         yield np.where(integer & np.isfinite(width) & (width >= 1), width, 0.0)
 
-    def _effects(self, node: BoxNode) -> list[np.ndarray]:
+    def _effects(self, node: BoxNode) -> list[ndarray]:
         """Three scores of all variables, the better one first: the effect of a unit on the linear
         bounds times the error of the outputs in the relaxation, or times their range, or 1.
         """

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..bounds import Bounds, crown
 from ..clock import now, unlimited
@@ -85,11 +86,11 @@ class LagrangianBound(Bounded):
     status: str
     bound: float | None
     objective: float | None
-    multipliers: np.ndarray
+    multipliers: ndarray
     nodes: int
     seconds: float
     history: tuple[tuple[float, float], ...]
-    point: np.ndarray | None
+    point: ndarray | None
     proved_for: str
     method: str = "Lagrangian bound: CROWN, branching on inputs"
 
@@ -252,8 +253,8 @@ def dual_value(
 class _Multipliers(NamedTuple):
     """Multipliers of the inputs, and weights of the outputs in the network's minimum."""
 
-    inputs: np.ndarray
-    outputs: np.ndarray
+    inputs: ndarray
+    outputs: ndarray
 
 
 def _checked(instance: Instance, multipliers: Any) -> _Multipliers:
@@ -272,7 +273,7 @@ def _checked(instance: Instance, multipliers: Any) -> _Multipliers:
     return found
 
 
-def _reduced_cost(instance: Instance, multipliers: _Multipliers) -> np.ndarray:
+def _reduced_cost(instance: Instance, multipliers: _Multipliers) -> ndarray:
     """Cost of the user's model, as a minimisation, less the multipliers."""
     cost = instance.milp.sign * instance.milp.cost
     cost[instance.free_inputs] -= multipliers.inputs
@@ -280,9 +281,7 @@ def _reduced_cost(instance: Instance, multipliers: _Multipliers) -> np.ndarray:
     return cost
 
 
-def _network_terms(
-    box: BoundedBox, network: WeightedBound, multipliers: _Multipliers
-) -> np.ndarray:
+def _network_terms(box: BoundedBox, network: WeightedBound, multipliers: _Multipliers) -> ndarray:
     """Terms of the network's minimum: one for each input, and a constant."""
     inputs = box.instance.free_inputs
     weights = network.weights[inputs] + multipliers.inputs
@@ -297,7 +296,7 @@ def _cost_size(program: Program) -> float:
     return np.abs(program.cost) @ np.maximum(lower, upper)
 
 
-def crown_multipliers(problem: NeuralMIP) -> np.ndarray:
+def crown_multipliers(problem: NeuralMIP) -> ndarray:
     r"""Return the best multipliers $-A$ for CROWN's linear lower bound $A^\top u + b$ of the cost
     of the outputs on the entire domain.
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy import ndarray
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
@@ -30,7 +31,7 @@ VIOLATION_COST_PER_RADIUS = 1e4
 """Cost of violating a split by one unit, in radii: finite, so that contradicting splits have
 multipliers too.
 """
-MIN_RADIUS = 1e-6  # cost units: smallest radius in the cost of a violation
+LEAF_RADIUS = 1e-6  # cost units: smallest radius in the cost of a violation
 MIN_OUTPUT_DUAL = 1e-9  # smallest multiplier of the output by which the others are divided
 
 
@@ -71,7 +72,7 @@ def solve_leaves(
     return value.maximum(nodes.least), points.maximum(region.lower).minimum(region.upper)
 
 
-def _solved(programs: list[Program]) -> tuple[np.ndarray, np.ndarray]:
+def _solved(programs: list[Program]) -> tuple[ndarray, ndarray]:
     """Multipliers of the splits, and steps up and down; zeros where the solver fails."""
     solver = LPSolver()
     duals = np.zeros((len(programs), len(programs[0].row_upper) - 1))
@@ -93,7 +94,7 @@ def _leaf_programs(
     """
     is_class = losses.gain.isinf()[:, None]
     gain = torch.where(is_class, 0.0, losses.gain[:, None])
-    violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=MIN_RADIUS)
+    violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=LEAF_RADIUS)
     cost = torch.cat([losses.up, losses.down, -gain, violation_cost[:, None]], 1)
     matrix, limits = _constraints(sweep, splits, region.centre)
     least = torch.where(is_class, 2 * MIN_LOGIT, -torch.inf)

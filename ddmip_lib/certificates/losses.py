@@ -14,8 +14,8 @@ the same with $h = 0$ and $g = \infty$.
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from ..bounds import Ball, Box, Graph, crown, intervals
@@ -236,7 +236,7 @@ class _Knapsack:
 
 
 def losses_at(
-    blocks: Blocks, prices: np.ndarray, rows: np.ndarray, graph: Graph, classes: bool
+    blocks: Blocks, prices: ndarray, rows: ndarray, graph: Graph, classes: bool
 ) -> Losses:
     """Return the losses of some blocks at given prices.
 
@@ -266,6 +266,7 @@ def losses_at(
     >>> from ddmip_lib.problems import water_potability
     >>> net = mlp(2, 4, 9)
     >>> blocks = water_potability(n=3, net=net).blocks
+    >>> import numpy as np
     >>> losses_at(blocks, np.full(18, 0.1), np.arange(2), network_graph(net, 9), classes=True).top
     tensor([1., 1.], dtype=torch.float64)
     """

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..bounds import Bounds
 from ..clock import check_time
@@ -30,7 +31,7 @@ RELAXATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation i
 class LinearFunction(NamedTuple):
     """A linear function a'x + b of the inputs of a network."""
 
-    weights: np.ndarray
+    weights: ndarray
     constant: float
 
 
@@ -39,10 +40,10 @@ class LinearBounds(NamedTuple):
     constants (q,).
     """
 
-    lower_matrix: np.ndarray
-    lower_constant: np.ndarray
-    upper_matrix: np.ndarray
-    upper_constant: np.ndarray
+    lower_matrix: ndarray
+    lower_constant: ndarray
+    upper_matrix: ndarray
+    upper_constant: ndarray
 
     def lower(self, k: int) -> LinearFunction:
         """Return the lower bound of output k."""
@@ -52,7 +53,7 @@ class LinearBounds(NamedTuple):
         """Return the upper bound of output k."""
         return LinearFunction(self.upper_matrix[k], self.upper_constant[k])
 
-    def largest(self) -> np.ndarray:
+    def largest(self) -> ndarray:
         """Return the largest absolute value of the coefficients of both bounds, (q, p)."""
         return np.maximum(np.abs(self.lower_matrix), np.abs(self.upper_matrix))
 
@@ -60,8 +61,8 @@ class LinearBounds(NamedTuple):
 class OutputBounds(NamedTuple):
     """Ranges and linear bounds of the outputs of a network for one sample, on a box."""
 
-    lower: np.ndarray
-    upper: np.ndarray
+    lower: ndarray
+    upper: ndarray
     linear: tuple[LinearBounds, ...]
 
 
@@ -71,7 +72,7 @@ class RelaxationResult(NamedTuple):
     """
 
     bound: float
-    values: np.ndarray | None
+    values: ndarray | None
 
 
 class WeightedBound(NamedTuple):
@@ -79,7 +80,7 @@ class WeightedBound(NamedTuple):
     the sum of absolute values of all terms of the constant.
     """
 
-    weights: np.ndarray
+    weights: ndarray
     constant: float
     size: float
 
@@ -87,15 +88,13 @@ class WeightedBound(NamedTuple):
 class InputBox(NamedTuple):
     """The inputs of a network for one sample: variables or -1, constants, and bounds."""
 
-    variables: np.ndarray
-    constant: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    variables: ndarray
+    constant: ndarray
+    lower: ndarray
+    upper: ndarray
 
     @classmethod
-    def of(
-        cls, instance: Instance, place: Place, lower: np.ndarray, upper: np.ndarray
-    ) -> "InputBox":
+    def of(cls, instance: Instance, place: Place, lower: ndarray, upper: ndarray) -> "InputBox":
         predictor, sample = place
         mapping = instance.maps[predictor]
         index = mapping.index[sample]
@@ -105,12 +104,12 @@ class InputBox(NamedTuple):
         return cls(index, constant, low, high)
 
     @property
-    def free(self) -> np.ndarray:
+    def free(self) -> ndarray:
         """Whether each input is a variable."""
         return self.variables >= 0
 
     @property
-    def size(self) -> np.ndarray:
+    def size(self) -> ndarray:
         """Largest absolute value of each input."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
@@ -142,8 +141,8 @@ class BoundedBox:
     """
 
     instance: Instance
-    lower: np.ndarray
-    upper: np.ndarray
+    lower: ndarray
+    upper: ndarray
     output_bounds: dict[Place, OutputBounds] = field(default_factory=dict)
 
     def bound_networks(self, method: Callable[..., Bounds]) -> None:
@@ -176,7 +175,7 @@ class BoundedBox:
         """Return the inputs of a network for one sample."""
         return InputBox.of(self.instance, place, self.lower, self.upper)
 
-    def weighted_lower_bound(self, output_weights: np.ndarray) -> WeightedBound:
+    def weighted_lower_bound(self, output_weights: ndarray) -> WeightedBound:
         r"""Return $A^\top v + b$ below the weighted sum of all outputs, from the first linear bound
         of each sample; fixed variables count in $b$.
 
@@ -196,7 +195,7 @@ class BoundedBox:
         return WeightedBound(total, float(constant), float(size))
 
     def _bounds_below(
-        self, output_weights: np.ndarray
+        self, output_weights: ndarray
     ) -> Iterator[tuple[InputBox, float, LinearFunction]]:
         """For each output, its linear lower bound, or the upper one if its weight is negative."""
         weights = iter(output_weights)
@@ -209,7 +208,7 @@ class BoundedBox:
                     function = _class_bound(function, inputs, above=weight <= 0)
                 yield inputs, weight, function
 
-    def best_multipliers(self) -> np.ndarray:
+    def best_multipliers(self) -> ndarray:
         r"""Return $-A$ for the linear lower bound $A^\top u + b$ of the cost of the outputs."""
         bound = self.weighted_lower_bound(output_cost(self.instance))
         return -bound.weights[self.instance.free_inputs]
@@ -358,7 +357,7 @@ def _class_bound(function: LinearFunction, inputs: InputBox, above: bool) -> Lin
     return LinearFunction(0 * a, float(above))
 
 
-def output_cost(instance: Instance) -> np.ndarray:
+def output_cost(instance: Instance) -> ndarray:
     """Return the cost of every output, as a minimisation."""
     milp = instance.milp
     return milp.sign * milp.cost[instance.outputs]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 from scipy.sparse.csgraph import connected_components
 
 from ..clock import TimeOver, check_time, now
@@ -120,7 +121,7 @@ class LagrangianDual:
             label = np.arange(sum(inside.shape))
         self.constraint_component, self.component = np.split(label, [inside.shape[0]])
 
-    def _rounding(self) -> np.ndarray:
+    def _rounding(self) -> ndarray:
         """Rounding error of the reduced cost, times the range of each variable."""
         program = self.program
         matrix = self.coupling_matrix
@@ -140,7 +141,7 @@ class LagrangianDual:
             return np.inf
         return float(terms.sum() - gamma(len(terms) + 8) * np.abs(terms).sum())
 
-    def subproblem(self, number: int) -> tuple[np.ndarray, Program]:
+    def subproblem(self, number: int) -> tuple[ndarray, Program]:
         """Return the variables of a component, and its program.
 
         Parameters
@@ -163,7 +164,7 @@ class LagrangianDual:
             program.integer[columns],
         )
 
-    def target(self, columns: np.ndarray) -> float:
+    def target(self, columns: ndarray) -> float:
         """Return the bound with which the search of a component may end: its cost at the incumbent,
         less a part of the tolerance.
 
@@ -254,7 +255,7 @@ class LagrangianDual:
         )
 
 
-def _checked(multipliers: Any, count: int) -> np.ndarray:
+def _checked(multipliers: Any, count: int) -> ndarray:
     values = np.asarray(multipliers, dtype=float).ravel()
     if values.size != count:
         raise ProblemError(

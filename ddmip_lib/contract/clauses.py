@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from pyscipopt import Model
 
 from ..errors import ProblemError
@@ -85,7 +86,7 @@ def _worse_by(call: SolverCall, objective: float | None) -> float:
     return example.sign * difference / example.size
 
 
-def _never_worse(values: np.ndarray) -> bool:
+def _never_worse(values: ndarray) -> bool:
     """Whether values of a minimisation never increase."""
     return bool((np.diff(values) <= VALUE_TOLERANCE).all())
 
@@ -166,7 +167,7 @@ def _without_gradients(bench: Bench) -> bool:
 def _evaluated_points(bench: Bench) -> str | bool:
     if not bench.reports_points:
         return NOT_CHECKED
-    points: list[list[np.ndarray]] = []
+    points: list[list[ndarray]] = []
     found = bench.solve(NETWORKS_EXAMPLE, on_point=points.append)
     for point in points:
         if all(map(np.allclose, point, found.inputs)):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from pyscipopt import Model, quicksum
 from torch import nn
 
@@ -206,7 +207,7 @@ class ExampleSpec:
         best = min if self.sense == "minimize" else max
         return float(best(cost[feasible])) + self.offset, size
 
-    def _table(self, problem: NeuralMIP) -> np.ndarray:
+    def _table(self, problem: NeuralMIP) -> ndarray:
         """All points, with the outputs of all networks as further columns."""
         points = np.array(list(itertools.product(*self.values)), dtype=float)
         columns = [points]
@@ -218,7 +219,7 @@ class ExampleSpec:
         return np.hstack(columns)
 
 
-def _entries(sample: Sequence[int | float], variables: Sequence[Any] | np.ndarray) -> list[Any]:
+def _entries(sample: Sequence[int | float], variables: Sequence[Any] | ndarray) -> list[Any]:
     """The entries of a sample: variables by their numbers, and constants."""
     return [variables[entry] if isinstance(entry, int) else entry for entry in sample]
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 
 
 class DataError(ValueError):
@@ -62,10 +63,10 @@ class Dataset:
     name: str
     source: str
     sha256: str
-    features: np.ndarray
-    labels: np.ndarray
+    features: ndarray
+    labels: ndarray
     feature_names: tuple[str, ...]
-    row_numbers: np.ndarray
+    row_numbers: ndarray
     task: str
     standardise: bool
 
@@ -84,12 +85,12 @@ class Dataset:
             raise ValueError(f"task must be 'classification' or 'regression', not {self.task!r}")
 
     @property
-    def mean(self) -> np.ndarray:
+    def mean(self) -> ndarray:
         """Mean of each feature."""
         return self.features.mean(axis=0)
 
     @property
-    def std(self) -> np.ndarray:
+    def std(self) -> ndarray:
         """Population standard deviation of each feature, with the number of rows as divisor."""
         return self.features.std(axis=0)
 
@@ -111,7 +112,7 @@ class Dataset:
         )
 
 
-def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> np.ndarray:
+def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> ndarray:
     """Draw rows of label 0 in the order of a random permutation.
 
     Draws of the same seed are nested: a smaller instance is a prefix of a larger one.

@@ -8,6 +8,7 @@ no result on them is a result about water or trees.
 import hashlib
 
 import numpy as np
+from numpy import ndarray
 
 from .tables import SPECIES, Table
 
@@ -43,7 +44,7 @@ number of decimals that are kept.
 """
 
 
-def _labels(logit: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+def _labels(logit: ndarray, random: np.random.RandomState) -> ndarray:
     """Random labels with these log-odds."""
     return (random.uniform(size=len(logit)) < 1 / (1 + np.exp(-logit))).astype(float)
 
@@ -74,7 +75,7 @@ def standin_water() -> Table:
     return features, labels, np.arange(WATER_ROWS)
 
 
-def _water_rule(z: np.ndarray) -> np.ndarray:
+def _water_rule(z: ndarray) -> ndarray:
     """Log-odds of potability, up to scale and shift, by products and squares of features."""
     ph, hardness, solids, chloramines, sulfate, conductivity, carbon, methanes, turbidity = z.T
     return (
@@ -122,7 +123,7 @@ def _tree_table(number: int, random: np.random.RandomState) -> Table:
     return features, labels, number * TREE_ROWS + np.arange(TREE_ROWS)
 
 
-def _survival_rule(number: int, features: np.ndarray) -> np.ndarray:
+def _survival_rule(number: int, features: ndarray) -> ndarray:
     """Log-odds of survival of one species."""
     light, _, _, _, myco, soil, sterilised = features.T
     brightness = (light - 0.085) / 0.026

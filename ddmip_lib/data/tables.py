@@ -4,6 +4,7 @@ import csv
 import io
 
 import numpy as np
+from numpy import ndarray
 
 WATER_FEATURES = (
     "ph",
@@ -22,7 +23,7 @@ TREE_FEATURES = ("light", "low", "med", "high", "myco", "soil myco", "sterilised
 SPECIES = ("Acer saccharum", "Prunus serotina", "Quercus alba", "Quercus rubra")
 """Species of Tree Survival."""
 
-Table = tuple[np.ndarray, np.ndarray, np.ndarray]
+Table = tuple[ndarray, ndarray, ndarray]
 """Features, labels, and numbers of the data rows from 0."""
 
 

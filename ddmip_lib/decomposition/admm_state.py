@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
@@ -81,18 +82,18 @@ class ADMMState:
     nn_block: NNBlock
     penalty: PenaltyRule
     incumbent: Incumbent
-    u: np.ndarray
-    copies: np.ndarray
-    lam: np.ndarray
+    u: ndarray
+    copies: ndarray
+    lam: ndarray
     rho: Penalty
-    x: np.ndarray | None = None
+    x: ndarray | None = None
     subproblem: NNSubproblem | None = None
     k: int = 0
     last: Verification | None = None
     seen: set[tuple[Penalty, bytes]] = field(default_factory=set)
     stopped: str | None = None
     bound: None = None
-    restore: Callable[[np.ndarray], None] | None = None
+    restore: Callable[[ndarray], None] | None = None
 
     def __post_init__(self) -> None:
         self._improvements_before = len(self.incumbent.found)
@@ -103,7 +104,7 @@ class ADMMState:
         return len(self.incumbent.found) > self._improvements_before
 
     @property
-    def w(self) -> np.ndarray:
+    def w(self) -> ndarray:
         """The coupled part of x."""
         assert self.x is not None
         return self.x[self.split.coupled]
@@ -198,7 +199,7 @@ class ADMMState:
         proximal = 0.5 * (self.split.weights(rho or self.rho) * residual) @ residual
         return self.objective_at(self.u) + float(self.lam @ residual + proximal)
 
-    def objective_at(self, u: np.ndarray) -> float:
+    def objective_at(self, u: ndarray) -> float:
         """Return c'x + g(u): at u = x the function that the split minimises."""
         with torch.no_grad():
             return float(self.split.cost @ self.x) + float(self.split.g(torch.from_numpy(u)))
@@ -249,9 +250,9 @@ class Trace:
     (True, (2,))
     """
 
-    x: list[np.ndarray] = field(default_factory=list)
-    u: list[np.ndarray] = field(default_factory=list)
-    lam: list[np.ndarray] = field(default_factory=list)
+    x: list[ndarray] = field(default_factory=list)
+    u: list[ndarray] = field(default_factory=list)
+    lam: list[ndarray] = field(default_factory=list)
 
     def __call__(self, run: ADMMState) -> None:
         """Record the iterates of one iteration."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from .central_path import CentralPath, PathSettings
@@ -103,7 +104,7 @@ class LogBarrier(NNBlock):
     steps: int = 10
     cg_steps: int = 50
     primal_dual: bool = True
-    callback: Callable[[np.ndarray, np.ndarray], None] | None = None
+    callback: Callable[[ndarray, ndarray], None] | None = None
     anneal: bool = True
     _carried: Carried = field(init=False, compare=False)
 
@@ -152,7 +153,7 @@ class LogBarrier(NNBlock):
         return cls(method, mu_final=1e-8, steps=25, cg_steps=5, primal_dual=False, anneal=False)
 
     @torch.enable_grad()
-    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+    def minimise(self, sub: NNSubproblem, u: ndarray) -> ndarray:
         """Return an approximate minimiser of `sub`, from the start `u`."""
         carried = self._carried
         margin = LATER_START_MARGIN

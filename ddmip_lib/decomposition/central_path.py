@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from .interior import CENTRED, BarrierPoint, newton_direction
@@ -72,7 +72,7 @@ class CentralPath:
         self._longest = torch.ones_like(self.mu)
 
     def follow(
-        self, steps: int, callback: Callable[[np.ndarray, np.ndarray], None] | None = None
+        self, steps: int, callback: Callable[[ndarray, ndarray], None] | None = None
     ) -> Tensor:
         """Do Newton steps until all groups have reached the end, and return the last point."""
         for _ in range(steps):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy import ndarray
 from pyscipopt import Model, Variable
 
 from ..bounds.layer_list import output_range
@@ -59,7 +60,7 @@ class GraphSplit(Split):
     couples_outputs = True
 
     def __init__(
-        self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
+        self, instance: Instance, start: list[ndarray] | None = None, weighted: bool = False
     ) -> None:
         super().__init__(instance, start, weighted)
         self._model = copy_model(instance.model)
@@ -75,7 +76,7 @@ class GraphSplit(Split):
             self.onoff = find_onoff(self.milp, self.output_positions, of_user)
         self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
 
-    def _add_ranges(self, ranges: list["OutputRange"]) -> np.ndarray:
+    def _add_ranges(self, ranges: list["OutputRange"]) -> ndarray:
         """Add output ranges and logits to the model; return the positions of the coupled
         outputs.
         """
@@ -111,11 +112,11 @@ class GraphSplit(Split):
         """Return a SCIP copy of the user's model with output ranges and logits."""
         return copy_model(self._model, seed)
 
-    def copies(self, u: np.ndarray) -> np.ndarray:
+    def copies(self, u: ndarray) -> ndarray:
         with torch.no_grad():
             return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
 
-    def verify(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+    def verify(self, incumbent: Incumbent, x: ndarray, seconds: float) -> Verification:
         """Submit x to the incumbent, re-solved with fixed inputs and the true network's outputs."""
         return incumbent.consider_inputs(self.users(x), seconds)
 
@@ -165,9 +166,9 @@ class OutputRange(NamedTuple):
         Whether no output can leave its range.
     """
 
-    low: np.ndarray
-    high: np.ndarray
-    width: np.ndarray
+    low: ndarray
+    high: ndarray
+    width: ndarray
     sound: bool
 
 
@@ -202,26 +203,26 @@ def output_ranges(predictor: Predictor, where: InputMap, s: MILP) -> OutputRange
         return sampled
 
 
-def _integer_points(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def _integer_points(lower: ndarray, upper: ndarray) -> ndarray:
     """All inputs of one sample."""
     return np.array(list(itertools.product(*map(_integers, lower, upper))))
 
 
-def _integers(lower: float, upper: float) -> np.ndarray:
+def _integers(lower: float, upper: float) -> ndarray:
     """The integers from lower to upper; a fixed input has its value alone."""
     if lower == upper:
         return np.array([lower])
     return np.arange(np.ceil(lower - 1e-9), np.floor(upper + 1e-9) + 1)
 
 
-def _enumerated_range(predictor: Predictor, points: list[np.ndarray]) -> OutputRange:
+def _enumerated_range(predictor: Predictor, points: list[ndarray]) -> OutputRange:
     tables = [predictor.finite_raw(table) for table in points]
     low = np.array([table.min(axis=0) for table in tables])
     high = np.array([table.max(axis=0) for table in tables])
     return OutputRange(low, high, high - low, True)
 
 
-def _sampled_range(predictor: Predictor, lower: np.ndarray, upper: np.ndarray) -> OutputRange:
+def _sampled_range(predictor: Predictor, lower: ndarray, upper: ndarray) -> OutputRange:
     """The range at random inputs, extended to both sides."""
     n_samples, n_features = lower.shape
     rng = np.random.default_rng(0)

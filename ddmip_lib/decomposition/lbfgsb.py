@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from .central_path import MIN_SLACK_FRACTION, PathSettings
@@ -34,7 +35,7 @@ class ContinuedBarrier:
     mu: float
     min_slack: Tensor
 
-    def value_and_gradient(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, v: ndarray) -> tuple[float, ndarray]:
         """Return the value and gradient at v, divided by the convexity of the problem."""
         point = torch.tensor(v, requires_grad=True)
         phi, h = self.f.parts(point)
@@ -49,7 +50,7 @@ class ContinuedBarrier:
         """Return the result of L-BFGS-B after at most `steps` iterations from u."""
         from scipy.optimize import minimize
 
-        def stop_at_deadline(_: np.ndarray) -> None:
+        def stop_at_deadline(_: ndarray) -> None:
             if self.f.out_of_time():
                 raise StopIteration
 

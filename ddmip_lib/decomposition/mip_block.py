@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import piqp
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..clock import now
 from ..errors import ProblemError
@@ -40,7 +41,7 @@ class MIPBlock(Protocol):
     """What Algorithm 1 requires of a MIP block."""
 
     def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+        self, lam: ndarray, copies: ndarray, rho: ndarray, deadline: float = np.inf
     ) -> BlockResult:
         """Do one x-update.
 
@@ -69,7 +70,7 @@ class QPBlock:
         Which variables of `split.milp` belong to the QP; None for all that the block owns.
     """
 
-    def __init__(self, split: Split, mask: np.ndarray | None = None) -> None:
+    def __init__(self, split: Split, mask: ndarray | None = None) -> None:
         milp = split.milp
         self.split = split
         self.mask = split.owned if mask is None else mask
@@ -89,7 +90,7 @@ class QPBlock:
         )
 
     def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+        self, lam: ndarray, copies: ndarray, rho: ndarray, deadline: float = np.inf
     ) -> BlockResult:
         """Do one x-update; a QP takes milliseconds, so `deadline` limits the proof of infeasibility
         alone.
@@ -108,13 +109,13 @@ class QPBlock:
         feasible = has_point(self.split.block_model(), seconds)
         return BlockResult(None, "stopped" if feasible else "infeasible")
 
-    def _result(self, x: np.ndarray, began: float) -> BlockResult:
+    def _result(self, x: ndarray, began: float) -> BlockResult:
         seconds = now() - began
         values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
 
-    def _solve_by_sorting(self, budgets: Budgets, cost: np.ndarray, rho: np.ndarray) -> np.ndarray:
+    def _solve_by_sorting(self, budgets: Budgets, cost: ndarray, rho: ndarray) -> ndarray:
         coupled, steps = budgets.solve(-cost[self.slots] / rho, rho)
         x = np.zeros(self.kept.size)
         x[self.slots] = coupled
@@ -122,7 +123,7 @@ class QPBlock:
         x[budgets.step[exists]] = steps[exists]
         return x
 
-    def _solve_by_piqp(self, cost: np.ndarray, rho: np.ndarray) -> np.ndarray | None:
+    def _solve_by_piqp(self, cost: ndarray, rho: ndarray) -> ndarray | None:
         """The minimiser, or None if the end point of PIQP is infeasible."""
         diagonal = np.zeros(self.kept.size)
         diagonal[self.slots] = rho
@@ -151,7 +152,7 @@ class JointBlock:
     milp: MILPBlock
 
     def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+        self, lam: ndarray, copies: ndarray, rho: ndarray, deadline: float = np.inf
     ) -> BlockResult:
         """Do one x-update of both parts."""
         continuous = self.qp.solve(lam, copies, rho, deadline)
@@ -191,7 +192,7 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     return JointBlock(qp, MILPBlock(split, others, seed)) if others.any() else qp
 
 
-def _continuous_components(split: Split) -> np.ndarray:
+def _continuous_components(split: Split) -> ndarray:
     """Which variables of the block are in no component with an integer variable or a constraint
     that is not linear.
     """

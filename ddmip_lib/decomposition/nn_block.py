@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import now
 from ..errors import ProblemError
@@ -44,7 +45,7 @@ class NNSubproblem:
     """
 
     def __init__(
-        self, split: Split, w: np.ndarray, lam: np.ndarray, rho: Penalty, deadline: float = np.inf
+        self, split: Split, w: ndarray, lam: ndarray, rho: Penalty, deadline: float = np.inf
     ) -> None:
         n = split.inputs.size
         self.split = split
@@ -97,7 +98,7 @@ class NNSubproblem:
             terms = torch.where(mask, terms, 0.0)
         return self.sum_by_group(terms, self.constraint_group)
 
-    def values_and_gradient(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values_and_gradient(self, u: ndarray) -> tuple[ndarray, ndarray]:
         """Return the objective with the hinge penalty, by group, and its gradient."""
         split = self.split
         point = torch.from_numpy(u * self.input_unit).requires_grad_(True)
@@ -122,21 +123,21 @@ class NNSubproblem:
             split.instance.raise_not_finite(split.points(u * self.input_unit))
         return values, gradient
 
-    def gradient(self, u: np.ndarray) -> np.ndarray:
+    def gradient(self, u: ndarray) -> ndarray:
         """Return the gradient of the objective with the hinge penalty."""
         return self.values_and_gradient(u)[1]
 
-    def _output_gradient(self, y: np.ndarray) -> np.ndarray:
+    def _output_gradient(self, y: ndarray) -> ndarray:
         """Derivative of the objective by each output."""
         if self.split.cost_of_outputs is not None:
             return self.split.cost_of_outputs
         return self._lam_y + self.rho.outputs * (y - self._y)
 
-    def group_sums(self, values: np.ndarray) -> np.ndarray:
+    def group_sums(self, values: ndarray) -> ndarray:
         """Return the sums of an array over the groups of the coordinates."""
         return np.bincount(self.split.group_index, values, self.n_groups)
 
-    def project(self, u: np.ndarray) -> np.ndarray:
+    def project(self, u: ndarray) -> ndarray:
         """Return the projection of u on the box of the coupled inputs."""
         return np.minimum(np.maximum(u, self.lower.numpy()), self.upper.numpy())
 
@@ -146,7 +147,7 @@ class NNSubproblem:
         return now() >= self.deadline
 
 
-Values = TypeVar("Values", np.ndarray, torch.Tensor)
+Values = TypeVar("Values", ndarray, torch.Tensor)
 
 
 def finite(values: Values) -> Values:
@@ -168,7 +169,7 @@ def finite(values: Values) -> Values:
 class NNBlock:
     """Base class of the methods for the u-update: derive from it and write `minimise`."""
 
-    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+    def minimise(self, sub: NNSubproblem, u: ndarray) -> ndarray:
         """Return an approximate minimiser of `sub`.
 
         Parameters
@@ -180,7 +181,7 @@ class NNBlock:
         """
         raise NotImplementedError
 
-    def step(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+    def step(self, sub: NNSubproblem, u: ndarray) -> ndarray:
         """Return the next u from the last one, both in the units of the problem."""
         return self.minimise(sub, u / sub.input_unit) * sub.input_unit
 

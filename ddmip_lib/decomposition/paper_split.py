@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy import ndarray
 from pyscipopt import Model
 from scipy.special import expit
 
@@ -71,12 +72,12 @@ class PaperSplit(Split):
 
     name = "paper"
     couples_outputs = False
-    cost_of_outputs: np.ndarray
+    cost_of_outputs: ndarray
 
     def __init__(
         self,
         instance: Instance,
-        start: list[np.ndarray] | None = None,
+        start: list[ndarray] | None = None,
         temperature: float | None = None,
         weighted: bool = False,
     ) -> None:
@@ -97,7 +98,7 @@ class PaperSplit(Split):
         if len(self.rows_b):
             self.hinge_weight = self._estimate_hinge_weight()
 
-    def _require_separable(self, on_outputs: np.ndarray) -> None:
+    def _require_separable(self, on_outputs: ndarray) -> None:
         """Raise an error if a constraint on outputs holds anything but network inputs and fixed
         variables beside them.
         """
@@ -118,7 +119,7 @@ class PaperSplit(Split):
                 " inputs and outputs alone."
             )
 
-    def _set_constraints(self, on_outputs: np.ndarray) -> None:
+    def _set_constraints(self, on_outputs: ndarray) -> None:
         """Write the constraints on outputs and the bounds of outputs as rows_u u + rows_y y <=
         rows_b.
         """
@@ -140,9 +141,7 @@ class PaperSplit(Split):
         self.constraint_has_interior = torch.tensor(~is_equality[kept])
         self._margin = CONSTRAINT_MARGIN * self.constraint_has_interior.double()
 
-    def _user_constraints(
-        self, on_outputs: np.ndarray
-    ) -> tuple[sp.csc_matrix, np.ndarray, np.ndarray]:
+    def _user_constraints(self, on_outputs: ndarray) -> tuple[sp.csc_matrix, ndarray, ndarray]:
         """Matrix and sides of the constraints on outputs, less the terms of fixed variables."""
         milp = self.milp
         fixed = np.where(milp.lower >= milp.upper, milp.lower, 0.0)
@@ -151,7 +150,7 @@ class PaperSplit(Split):
         constant = rows @ fixed
         return rows, milp.row_lower[on_outputs] - constant, milp.row_upper[on_outputs] - constant
 
-    def _output_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+    def _output_bounds(self) -> tuple[ndarray, ndarray]:
         """Upper bounds of the outputs and of their negatives, without the bounds 0 and 1 that every
         class satisfies.
         """
@@ -168,7 +167,7 @@ class PaperSplit(Split):
         is_class = torch.from_numpy(self.instance.classes)
         return torch.where(is_class, torch.sigmoid(raw / self.temperature), raw)
 
-    def surrogate_and_derivative(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+    def surrogate_and_derivative(self, raw: ndarray) -> tuple[ndarray, ndarray | float]:
         if not self.instance.classes.any():
             return raw, 1.0
         soft = expit(raw / self.temperature)
@@ -186,7 +185,7 @@ class PaperSplit(Split):
             self._cycle = (self._cycle + 1) % len(CYCLE_TEMPERATURES)
             self.temperature = CYCLE_TEMPERATURES[self._cycle] * self._logit_size
 
-    def tighten(self, x: np.ndarray) -> None:
+    def tighten(self, x: ndarray) -> None:
         """Update the tightening by the violation or slack of the true network at x."""
         if not len(self.rows_b):
             return
@@ -205,7 +204,7 @@ class PaperSplit(Split):
                 model.delCons(constraint)
         return model
 
-    def verify(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+    def verify(self, incumbent: Incumbent, x: ndarray, seconds: float) -> Verification:
         """Submit x to the incumbent: the block owns all variables but the outputs."""
         return incumbent.consider(self.users(x))
 
@@ -236,13 +235,13 @@ class PaperSplit(Split):
             scale = CONTINUOUS_SCALE * np.sqrt(np.mean(gradient**2)) / half_width
         return Penalty.both(float(scale) if scale > 1e-12 else 1.0)
 
-    def _sample(self, n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    def _sample(self, n: int, rng: np.random.Generator) -> Iterator[ndarray]:
         """Yield random points of the box."""
         lower, upper = self.box
         for _ in range(n):
             yield lower + (upper - lower) * rng.random(lower.size)
 
-    def _gradients(self, points: list[np.ndarray]) -> np.ndarray:
+    def _gradients(self, points: list[ndarray]) -> ndarray:
         """Gradients of F in units of `input_unit`, without the hinge unless the objective is
         constant.
         """

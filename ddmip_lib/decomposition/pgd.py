@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy import ndarray
 
 from .nn_block import NNBlock, NNSubproblem
 
@@ -30,10 +31,10 @@ class PendingStep(NamedTuple):
         Objective by group, and its gradient, where it began.
     """
 
-    u: np.ndarray
-    step: np.ndarray
-    values: np.ndarray
-    gradient: np.ndarray
+    u: ndarray
+    step: ndarray
+    values: ndarray
+    gradient: ndarray
 
 
 @dataclass
@@ -48,8 +49,8 @@ class CurvatureEstimate:
         Largest curvature of each group along a step that is not short.
     """
 
-    curvature: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    largest: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    curvature: ndarray = field(default_factory=lambda: np.zeros(0))
+    largest: ndarray = field(default_factory=lambda: np.zeros(0))
 
     def prepare(self, sub: NNSubproblem) -> None:
         """Start with zeros in the first call, and limit the estimate in the others."""
@@ -58,16 +59,16 @@ class CurvatureEstimate:
             self.largest = np.zeros(sub.n_groups)
         self.curvature = np.minimum(self.curvature, self._maximum(sub))
 
-    def modulus(self, sub: NNSubproblem) -> np.ndarray:
+    def modulus(self, sub: NNSubproblem) -> ndarray:
         """Return the inverse step length of each group."""
         return sub.rho.inputs + self.curvature
 
-    def _maximum(self, sub: NNSubproblem) -> np.ndarray:
+    def _maximum(self, sub: NNSubproblem) -> ndarray:
         return np.maximum(self.largest, MAX_UNTESTED_CURVATURE * sub.rho.inputs)
 
     def rejects(
-        self, sub: NNSubproblem, pending: PendingStep, values: np.ndarray, gradient: np.ndarray
-    ) -> np.ndarray:
+        self, sub: NNSubproblem, pending: PendingStep, values: ndarray, gradient: ndarray
+    ) -> ndarray:
         """Test the descent inequality and update L; return the groups whose step is rejected."""
         squared_length = sub.group_sums(pending.step * pending.step)
         decrease = -sub.group_sums(pending.gradient * pending.step)
@@ -142,12 +143,12 @@ class PGD(NNBlock):
         """Return a copy without estimates of the curvature."""
         return replace(self)
 
-    def minimise(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+    def minimise(self, sub: NNSubproblem, u: ndarray) -> ndarray:
         """Return an approximate minimiser of `sub`, from the start `u`."""
         start = sub.project(u)
         return self._adam(sub, start) if self.method == "adam" else self._gradient(sub, start)
 
-    def _adam(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+    def _adam(self, sub: NNSubproblem, u: ndarray) -> ndarray:
         """Adam with its usual constants; PyTorch's own takes as long as the passes through a small
         network.
         """
@@ -163,7 +164,7 @@ class PGD(NNBlock):
                 break
         return u
 
-    def _gradient(self, sub: NNSubproblem, u: np.ndarray) -> np.ndarray:
+    def _gradient(self, sub: NNSubproblem, u: ndarray) -> ndarray:
         """Gradient steps; returns the best point of each group."""
         group = sub.split.group_index
         self._estimate.prepare(sub)

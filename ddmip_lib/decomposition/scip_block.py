@@ -9,6 +9,7 @@ the one before, which is SCIP's start.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import SCIP_PARAMSETTING, Constraint, Variable, quicksum
 
 from ..clock import now
@@ -51,7 +52,7 @@ class BlockResult:
         Seconds inside the solver.
     """
 
-    values: np.ndarray | None
+    values: ndarray | None
     status: str
     seconds: float = 0.0
 
@@ -103,7 +104,7 @@ class MILPBlock:
         with cuts or an epigraph.
     """
 
-    def __init__(self, split: Split, mask: np.ndarray | None = None, seed: int = 0) -> None:
+    def __init__(self, split: Split, mask: ndarray | None = None, seed: int = 0) -> None:
         self.split = split
         self.mask = split.owned if mask is None else mask
         self.model = split.block_model(seed)
@@ -184,7 +185,7 @@ class MILPBlock:
         return z
 
     def solve(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, deadline: float = np.inf
+        self, lam: ndarray, copies: ndarray, rho: ndarray, deadline: float = np.inf
     ) -> BlockResult:
         """Do one x-step, to a small gap or to the deadline (then with the best point found)."""
         remaining = deadline - now()
@@ -205,9 +206,7 @@ class MILPBlock:
         values = np.where(self.split.milp.integer, np.round(values), values)
         return BlockResult(self._restore_onoff(values, free), "solved", seconds)
 
-    def _set_objective(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray, free: np.ndarray
-    ) -> None:
+    def _set_objective(self, lam: ndarray, copies: ndarray, rho: ndarray, free: ndarray) -> None:
         coupled = self.split.coupled
         on = self.switched
         cost = np.where(self.mask, self.split.cost, 0.0)
@@ -229,9 +228,7 @@ class MILPBlock:
         self.model.setParam("limits/solutions", -1)
         self.model.setParam("limits/nodes", X_STEP_MAX_NODES)
 
-    def _unconstrained_minimisers(
-        self, lam: np.ndarray, copies: np.ndarray, rho: np.ndarray
-    ) -> np.ndarray:
+    def _unconstrained_minimisers(self, lam: ndarray, copies: ndarray, rho: ndarray) -> ndarray:
         """Minimisers of the terms of the on/off variables over their bounds."""
         on = self.switched
         milp = self.split.milp
@@ -239,7 +236,7 @@ class MILPBlock:
         best = copies[on] + (lam[on] - self.split.cost[at]) / rho[on]
         return np.clip(best, milp.lower[at], milp.upper[at])
 
-    def _restore_onoff(self, values: np.ndarray, free: np.ndarray) -> np.ndarray:
+    def _restore_onoff(self, values: ndarray, free: ndarray) -> ndarray:
         """Set each on/off variable to its minimiser, given all others, subject to its
         constraints.
         """
@@ -252,7 +249,7 @@ class MILPBlock:
         values[at] = np.clip(free, lower, np.maximum(lower, upper))
         return values
 
-    def _implied_bounds(self, values: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _implied_bounds(self, values: ndarray, at: ndarray) -> tuple[ndarray, ndarray]:
         """Bounds of the variables `at`, which are zero in `values`, that follow from their
         constraints.
         """

@@ -17,9 +17,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
-Equalities = tuple[sp.csc_matrix, np.ndarray]
-Inequalities = tuple[sp.csc_matrix, np.ndarray, np.ndarray]
+Equalities = tuple[sp.csc_matrix, ndarray]
+Inequalities = tuple[sp.csc_matrix, ndarray, ndarray]
 
 
 class Budgets(NamedTuple):
@@ -44,24 +45,24 @@ class Budgets(NamedTuple):
         Right-hand side of each budget.
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
-    base: np.ndarray
-    step: np.ndarray
-    rate: np.ndarray
-    max_move: np.ndarray
-    budget: np.ndarray
-    use: np.ndarray
-    capacity: np.ndarray
+    lower: ndarray
+    upper: ndarray
+    base: ndarray
+    step: ndarray
+    rate: ndarray
+    max_move: ndarray
+    budget: ndarray
+    use: ndarray
+    capacity: ndarray
 
     @classmethod
     def find(
         cls,
-        slots: np.ndarray,
-        cost: np.ndarray,
+        slots: ndarray,
+        cost: ndarray,
         equalities: Equalities,
         inequalities: Inequalities,
-        bounds: tuple[np.ndarray, np.ndarray],
+        bounds: tuple[ndarray, ndarray],
     ) -> Self | None:
         """Return a QP in this form, or None if it does not have it.
 
@@ -92,7 +93,7 @@ class Budgets(NamedTuple):
         max_move = np.minimum(reach, [upper - base, base - lower])
         return cls(lower, upper, base, step, rate, max_move, *_budgets(step, rate, inequalities))
 
-    def solve(self, best: np.ndarray, rho: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def solve(self, best: ndarray, rho: ndarray) -> tuple[ndarray, ndarray]:
         r"""Minimise $\sum_i \rho_i (x_i - t_i)^2$.
 
         Parameters
@@ -122,11 +123,11 @@ class Budgets(NamedTuple):
 
 
 def _read_equalities(
-    slots: np.ndarray,
-    steps: np.ndarray,
+    slots: ndarray,
+    steps: ndarray,
     equalities: Equalities,
-    bounds: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, ...]:
+    bounds: tuple[ndarray, ndarray],
+) -> tuple[ndarray, ...]:
     """Values of the coupled variables without steps; their steps up and down, the distances moved
     by one unit of each, and the distances that the bounds of the steps allow.
     """
@@ -149,8 +150,8 @@ def _read_equalities(
 
 
 def _budgets(
-    step: np.ndarray, rate: np.ndarray, inequalities: Inequalities
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    step: ndarray, rate: ndarray, inequalities: Inequalities
+) -> tuple[ndarray, ndarray, ndarray]:
     """The budget of each step, its use by one unit of distance, and the budgets."""
     g, _, capacity = inequalities
     entries = g.tocoo()
@@ -161,9 +162,7 @@ def _budgets(
     return budget[step], use[step] / rate, capacity
 
 
-def _has_form(
-    slots: np.ndarray, steps: np.ndarray, a: sp.csc_matrix, inequalities: Inequalities
-) -> bool:
+def _has_form(slots: ndarray, steps: ndarray, a: sp.csc_matrix, inequalities: Inequalities) -> bool:
     """Whether each equality gives one coupled variable by steps of its own, and each inequality is
     a budget on other steps.
     """
@@ -179,10 +178,10 @@ def _has_form(
 
 
 def _multiplier(
-    use: np.ndarray,
-    max_move: np.ndarray,
-    wanted: np.ndarray,
-    rho: np.ndarray,
+    use: ndarray,
+    max_move: ndarray,
+    wanted: ndarray,
+    rho: ndarray,
     capacity: float,
 ) -> float:
     """The multiplier at which the use of a budget, linear between sorted breakpoints, is its

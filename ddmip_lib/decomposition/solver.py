@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import now
 from ..device import check_place
@@ -207,9 +208,7 @@ class DualDecomposition(Method):
         """
         return self._state(start_run(problem, time_limit, seed, on_point), problem.start)
 
-    def _state(
-        self, run: Run, start: list[np.ndarray] | None, other_split: bool = False
-    ) -> ADMMState:
+    def _state(self, run: Run, start: list[ndarray] | None, other_split: bool = False) -> ADMMState:
         """The state of iteration 0; every one after the first shares the incumbent of the call."""
         again = run.best is not None
         split = self._split(run.instance, start, other_split)
@@ -239,9 +238,7 @@ class DualDecomposition(Method):
         device = torch.device(self.device)
         return None if device.type == "cpu" else device
 
-    def _split(
-        self, instance: Instance, start: list[np.ndarray] | None, other: bool = False
-    ) -> Split:
+    def _split(self, instance: Instance, start: list[ndarray] | None, other: bool = False) -> Split:
         """The chosen split or, if none was chosen, the paper's where it exists; the other one if
         `other`.
         """

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy import ndarray
 from pyscipopt import Model
 from scipy.sparse.csgraph import connected_components
 
@@ -62,7 +63,7 @@ class Gather:
         Whether the matrix is u itself in another shape.
     """
 
-    def __init__(self, mapping: InputMap, milp: MILP, inputs: np.ndarray) -> None:
+    def __init__(self, mapping: InputMap, milp: MILP, inputs: ndarray) -> None:
         position_in_u = np.full(milp.n_variables, -1)
         position_in_u[inputs] = np.arange(inputs.size)
         index = np.where(mapping.index >= 0, position_in_u[mapping.index], -1)
@@ -137,10 +138,10 @@ class Split:
     name: str
     couples_outputs: bool
     milp: MILP
-    owned: np.ndarray
-    mip_constraints: np.ndarray
+    owned: ndarray
+    mip_constraints: ndarray
     onoff: Sequence[OnOff] = ()
-    cost_of_outputs: np.ndarray | None = None
+    cost_of_outputs: ndarray | None = None
     rows_u: torch.Tensor
     rows_y: torch.Tensor
     rows_b: torch.Tensor = torch.zeros(0, dtype=torch.float64)
@@ -149,11 +150,11 @@ class Split:
     noise = 1e-12
 
     def __init__(
-        self, instance: Instance, start: list[np.ndarray] | None = None, weighted: bool = False
+        self, instance: Instance, start: list[ndarray] | None = None, weighted: bool = False
     ) -> None:
         self.instance = instance
         self.milp = instance.milp
-        self.inputs: np.ndarray = instance.free_inputs
+        self.inputs: ndarray = instance.free_inputs
         if self.inputs.size == 0:
             raise ProblemError(
                 "every network input is fixed: there is nothing to decide. Evaluate the network"
@@ -163,7 +164,7 @@ class Split:
         self.box = (self.milp.lower[self.inputs], self.milp.upper[self.inputs])
         width = self.box[1] - self.box[0]
         unit = np.where(self.milp.integer[self.inputs], 1.0, width)
-        self.input_unit: np.ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
+        self.input_unit: ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
         self.short_step = SHORT_STEP * width / self.input_unit
         self.gathers = [Gather(mapping, self.milp, self.inputs) for mapping in instance.maps]
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [
@@ -172,7 +173,7 @@ class Split:
         self.output_positions = instance.outputs
         self.start = self._start(start)
 
-    def _start(self, inputs: list[np.ndarray] | None) -> np.ndarray:
+    def _start(self, inputs: list[ndarray] | None) -> ndarray:
         """u at the given input matrices, else a point of the box near zero (many ReLUs are not
         differentiable at zero itself).
         """
@@ -189,12 +190,12 @@ class Split:
         """Return the raw prediction of each network at u."""
         return [net(gather(u)) for net, gather in zip(self.nets, self.gathers, strict=True)]
 
-    def points(self, u: np.ndarray) -> list[np.ndarray]:
+    def points(self, u: ndarray) -> list[ndarray]:
         """Return the networks' input matrices at coupled variables u."""
         inputs = torch.from_numpy(u[: self.inputs.size])
         return [gather(inputs).numpy() for gather in self.gathers]
 
-    def predictions(self, u: np.ndarray) -> list[np.ndarray]:
+    def predictions(self, u: ndarray) -> list[ndarray]:
         """Return the raw predictions of all networks at u, on the CPU and in double precision."""
         pairs = zip(self.instance.predictors, self.points(u), strict=True)
         return [predictor.finite_raw(x) for predictor, x in pairs]
@@ -214,7 +215,7 @@ class Split:
         """Return the NN block's outputs for raw predictions, elementwise."""
         return raw
 
-    def surrogate_and_derivative(self, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+    def surrogate_and_derivative(self, raw: ndarray) -> tuple[ndarray, ndarray | float]:
         """Return the NN block's outputs for raw predictions, and their derivative."""
         return raw, 1.0
 
@@ -254,16 +255,16 @@ class Split:
         return value
 
     @torch.enable_grad()
-    def gradient(self, u: np.ndarray, with_hinge: bool = True) -> np.ndarray:
+    def gradient(self, u: ndarray, with_hinge: bool = True) -> ndarray:
         """Return the gradient of g; gradients of weights are not computed."""
         point = torch.tensor(u, requires_grad=True)
         return vjp([self.g(point, with_hinge)], point).numpy()
 
-    def copies(self, u: np.ndarray) -> np.ndarray:
+    def copies(self, u: ndarray) -> ndarray:
         r"""Return the NN block's copies $\kappa(u)$ of the coupled quantities."""
         return u
 
-    def tighten(self, x: np.ndarray) -> None:
+    def tighten(self, x: ndarray) -> None:
         """Update the tightening of the constraints on outputs at the MIP block's point."""
 
     def end_cycle(self) -> None:
@@ -319,7 +320,7 @@ class Split:
     # the MIP block
 
     @cached_property
-    def cost(self) -> np.ndarray:
+    def cost(self) -> ndarray:
         """Cost vector c of the MIP block over its variables, as a minimisation."""
         return np.where(self.owned, self.milp.sign * self.milp.cost, 0.0)
 
@@ -327,11 +328,11 @@ class Split:
         """Return the MIP block's constraints as a new SCIP model with the variables of `milp`."""
         raise NotImplementedError
 
-    def users(self, values: np.ndarray) -> np.ndarray:
+    def users(self, values: ndarray) -> ndarray:
         """Return the user's variables of an assignment of `milp`."""
         return values[: self.instance.milp.n_variables]
 
-    def verify(self, incumbent: Incumbent, x: np.ndarray, seconds: float) -> Verification:
+    def verify(self, incumbent: Incumbent, x: ndarray, seconds: float) -> Verification:
         """Submit the MIP block's point, verified by the true network, to the incumbent."""
         raise NotImplementedError
 
@@ -346,13 +347,13 @@ class Split:
         """Whether an iterate may violate the model although u = x."""
         return self.couples_outputs or len(self.rows_b) > 0
 
-    def weights(self, rho: Penalty) -> np.ndarray:
+    def weights(self, rho: Penalty) -> ndarray:
         """Return the penalty of each coupled quantity."""
         weights = np.full(self.coupled.size, rho.outputs)
         weights[: self.inputs.size] = rho.inputs / self.input_unit**2
         return weights
 
-    def scale_inputs(self, values: np.ndarray, power: int = 1) -> np.ndarray:
+    def scale_inputs(self, values: ndarray, power: int = 1) -> ndarray:
         """Return coupled quantities with their inputs in units of `input_unit`.
 
         Parameters
@@ -365,7 +366,7 @@ class Split:
         inputs, outputs = np.split(values, [self.inputs.size])
         return np.concatenate([inputs / self.input_unit**power, outputs])
 
-    def residual(self, values: np.ndarray, power: int = 1) -> tuple[float, float]:
+    def residual(self, values: ndarray, power: int = 1) -> tuple[float, float]:
         """Return the largest absolute value of the inputs' entries, and of the outputs', in units
         as in `scale_inputs`.
         """
@@ -396,7 +397,7 @@ class Split:
         return Sweeps()
 
 
-def components(incidence: sp.csr_matrix) -> tuple[int, np.ndarray, np.ndarray]:
+def components(incidence: sp.csr_matrix) -> tuple[int, ndarray, ndarray]:
     """Return the connected components of a hypergraph, with a node for each column of its incidence
     matrix and an edge for each row: their number, and those of the nodes and of the edges.
     """

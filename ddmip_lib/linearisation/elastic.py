@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..clock import seconds_to_deadline
 from ..model.instance import Instance
@@ -47,7 +48,7 @@ class TrialPoint(NamedTuple):
         Sum of the output slacks, each in units of its output.
     """
 
-    values: np.ndarray
+    values: ndarray
     cost: float
     infeasibility: float
 
@@ -62,7 +63,7 @@ class TrialPoint(NamedTuple):
         return self.cost + price * self.infeasibility
 
 
-Term = tuple[np.ndarray, np.ndarray, np.ndarray | float]
+Term = tuple[ndarray, ndarray, ndarray | float]
 """Entries of a matrix: rows, columns, and one coefficient for each or for all."""
 
 
@@ -77,20 +78,20 @@ class Constraints(NamedTuple):
         The sides, infinite where there is none.
     """
 
-    row: np.ndarray
-    column: np.ndarray
-    weight: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    row: ndarray
+    column: ndarray
+    weight: ndarray
+    lower: ndarray
+    upper: ndarray
 
     @classmethod
-    def of(cls, matrix: sp.csr_matrix, lower: np.ndarray, upper: np.ndarray) -> Self:
+    def of(cls, matrix: sp.csr_matrix, lower: ndarray, upper: ndarray) -> Self:
         """Return the constraints ``lower <= matrix @ v <= upper``."""
         entries = matrix.tocoo()
         return cls(entries.row, entries.col, entries.data, lower, upper)
 
     @classmethod
-    def terms(cls, lower: np.ndarray, upper: np.ndarray, *terms: Term) -> Self:
+    def terms(cls, lower: ndarray, upper: ndarray, *terms: Term) -> Self:
         """Return constraints whose entries are given as triplets of row, column, coefficient."""
         row = np.concatenate([rows for rows, _, _ in terms])
         column = np.concatenate([columns for _, columns, _ in terms])
@@ -162,7 +163,7 @@ class ElasticModel:
         self.output_units = np.where(self.classes, 1.0, self.units)
         self.objective_unit = self._objective_unit()
 
-    def _sizes(self) -> np.ndarray:
+    def _sizes(self) -> ndarray:
         """Return by how much each network value changes between some points of the box, never 0."""
         s = self.milp
         rng = np.random.default_rng(self.seed)
@@ -176,7 +177,7 @@ class ElasticModel:
         constant = np.where(largest > 0, largest, 1.0)
         return np.where(spread > MIN_RELATIVE_SPREAD * largest, spread, constant)
 
-    def _raw_values(self, values: np.ndarray) -> np.ndarray:
+    def _raw_values(self, values: ndarray) -> ndarray:
         raws = self.instance.raw_outputs(self.instance.rounded(values))
         return np.concatenate([raw.ravel() for raw in raws])
 
@@ -188,13 +189,13 @@ class ElasticModel:
         largest = float((np.abs(s.cost) * span).max(initial=0.0))
         return largest if largest > 0 else 1.0
 
-    def with_cost(self, cost: np.ndarray) -> Self:
+    def with_cost(self, cost: ndarray) -> Self:
         """Return the same model with another cost vector, to be minimised."""
         other = copy(self)
         other.cost = cost
         return other
 
-    def box(self, point: np.ndarray, radius: float | np.ndarray) -> Ends:
+    def box(self, point: ndarray, radius: float | ndarray) -> Ends:
         """Return bounds of all variables, with the network inputs within a radius of a point.
 
         Parameters
@@ -220,9 +221,9 @@ class ElasticModel:
 
     def step(
         self,
-        point: np.ndarray,
+        point: ndarray,
         tangent: Tangent,
-        radius: float | np.ndarray,
+        radius: float | ndarray,
         price: float,
         seconds: float = np.inf,
     ) -> TrialPoint | None:
@@ -250,9 +251,7 @@ class ElasticModel:
         parts = [*self._linearisation(tangent, bounds), *self._moves(point, radius)]
         return self._trial_point(parts, bounds, price, seconds)
 
-    def complete(
-        self, values: np.ndarray, price: float, seconds: float = np.inf
-    ) -> TrialPoint | None:
+    def complete(self, values: ndarray, price: float, seconds: float = np.inf) -> TrialPoint | None:
         """Fix the network inputs and their true outputs, up to slack, and solve for the rest.
 
         Parameters
@@ -280,11 +279,11 @@ class ElasticModel:
         tied = Constraints.terms(predicted, predicted, *terms)
         return self._trial_point([tied], bounds, price, seconds)
 
-    def _predictions(self, values: np.ndarray) -> np.ndarray:
+    def _predictions(self, values: ndarray) -> ndarray:
         raws = zip(self.instance.predictors, self.instance.raw_outputs(values), strict=True)
         return np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
 
-    def nearest(self, target: np.ndarray, seconds: float = np.inf) -> np.ndarray | None:
+    def nearest(self, target: ndarray, seconds: float = np.inf) -> ndarray | None:
         """Return the point whose network inputs are nearest to a target's, outputs free.
 
         Parameters
@@ -305,8 +304,8 @@ class ElasticModel:
         return self._solve(cost, parts, (self.lower, self.upper), seconds)
 
     def fit(
-        self, target: np.ndarray, tangent: Tangent, bounds: Ends, seconds: float = np.inf
-    ) -> np.ndarray | None:
+        self, target: ndarray, tangent: Tangent, bounds: Ends, seconds: float = np.inf
+    ) -> ndarray | None:
         """Return the point nearest to a target, with outputs on their linearisation if possible.
 
         Parameters
@@ -332,7 +331,7 @@ class ElasticModel:
         cost = np.concatenate([np.zeros(self.milp.n_variables), slack, 1.0 / self.range])
         return self._solve(cost, parts, bounds, seconds)
 
-    def choose(self, parts: list[Constraints], start: np.ndarray) -> np.ndarray | None:
+    def choose(self, parts: list[Constraints], start: ndarray) -> ndarray | None:
         """Return the best point of the user's constraints and further ones with binaries.
 
         Parameters
@@ -368,7 +367,7 @@ class ElasticModel:
             *self._slack(regression, self.units[regression]),
         )
 
-    def _slack(self, outputs: np.ndarray, unit: np.ndarray) -> tuple[Term, Term]:
+    def _slack(self, outputs: ndarray, unit: ndarray) -> tuple[Term, Term]:
         """The terms -unit p + unit q of the slacks of some outputs."""
         row = np.arange(len(outputs))
         above = self.milp.n_variables + outputs
@@ -392,15 +391,13 @@ class ElasticModel:
             Constraints.terms(-missing, -offset, *terms_off),
         ]
 
-    def _logits(
-        self, tangent: Tangent, classes: np.ndarray, big_m: np.ndarray
-    ) -> tuple[Term, Term]:
+    def _logits(self, tangent: Tangent, classes: ndarray, big_m: ndarray) -> tuple[Term, Term]:
         """The terms J v - M y of some classes."""
         jacobian = tangent.jacobian[classes].tocoo()
         switches = np.arange(len(classes)), self.outputs[classes], -big_m
         return (jacobian.row, jacobian.col, jacobian.data), switches
 
-    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Constraints]:
+    def _moves(self, point: ndarray, radius: float | ndarray) -> list[Constraints]:
         """Limit the sum of the unit moves of integer inputs in proportion to the radius."""
         if not self.integer.any():
             return []
@@ -416,7 +413,7 @@ class ElasticModel:
         total = Constraints.terms(np.array([-np.inf]), upper, entries)
         return [self._distance(general, point, first), total]
 
-    def _distance(self, variables: np.ndarray, target: np.ndarray, first: int) -> Constraints:
+    def _distance(self, variables: ndarray, target: ndarray, first: int) -> Constraints:
         """Constraints t >= |v - target| for some variables, with t from column `first` on."""
         count = len(variables)
         row = np.arange(count)
@@ -448,14 +445,14 @@ class ElasticModel:
         return TrialPoint(values, float(self.cost @ values), float(slack.sum()))
 
     def _solve(
-        self, cost: np.ndarray, parts: list[Constraints], bounds: Ends, seconds: float
-    ) -> np.ndarray | None:
+        self, cost: ndarray, parts: list[Constraints], bounds: Ends, seconds: float
+    ) -> ndarray | None:
         """Solve, and return the values of the user's variables."""
         found = self._run_solver(self._program(cost, parts, bounds), seconds).point
         return None if found is None else found[: self.milp.n_variables]
 
     def _program(
-        self, cost: np.ndarray, parts: list[Constraints], bounds: Ends, binary: bool = False
+        self, cost: ndarray, parts: list[Constraints], bounds: Ends, binary: bool = False
     ) -> Program:
         """A program whose columns behind the user's variables are nonnegative or binary.
 
@@ -477,7 +474,7 @@ class ElasticModel:
         )
 
     def _run_solver(
-        self, program: Program, seconds: float = np.inf, start: np.ndarray | None = None
+        self, program: Program, seconds: float = np.inf, start: ndarray | None = None
     ) -> MIPResult:
         seconds = min(seconds, seconds_to_deadline())
         if self.milp.others:
@@ -488,7 +485,7 @@ class ElasticModel:
         return result
 
 
-def fixed_bounds(bounds: Ends, variables: np.ndarray, values: np.ndarray) -> Ends:
+def fixed_bounds(bounds: Ends, variables: ndarray, values: ndarray) -> Ends:
     """Return bounds in which some variables are fixed to their values in a full assignment.
 
     Parameters
@@ -512,7 +509,7 @@ def fixed_bounds(bounds: Ends, variables: np.ndarray, values: np.ndarray) -> End
     return lower, upper
 
 
-def _range_of_linearisation(jacobian: sp.csr_matrix, offset: np.ndarray, bounds: Ends) -> Ends:
+def _range_of_linearisation(jacobian: sp.csr_matrix, offset: ndarray, bounds: Ends) -> Ends:
     """Smallest and largest values of linear functions in a box; infinite bounds count as 0."""
     low = np.where(np.isfinite(bounds[0]), bounds[0], 0.0)
     high = np.where(np.isfinite(bounds[1]), bounds[1], 0.0)

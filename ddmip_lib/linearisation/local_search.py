@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
+from numpy import ndarray
 
 from ..clock import check_time
 from .elastic import ElasticModel, TrialPoint, fixed_bounds
@@ -92,7 +93,7 @@ class UnitMoves:
                 return new
         return None
 
-    def _neighbours(self, values: np.ndarray) -> np.ndarray:
+    def _neighbours(self, values: ndarray) -> ndarray:
         moves = self._moves(values)
         chosen = self._choose_moves(moves, len(values))
         points = np.repeat(values[None], len(chosen), axis=0)
@@ -109,7 +110,7 @@ class UnitMoves:
                 projected.append(point)
         return np.array(projected)
 
-    def _moves(self, values: np.ndarray) -> list[Move]:
+    def _moves(self, values: ndarray) -> list[Move]:
         """All changes by a unit inside the bounds."""
         s = self.elastic.milp
         current = values[self.variables]
@@ -136,10 +137,10 @@ class UnitMoves:
             chosen.append((moves[first], moves[second]))
         return chosen
 
-    def _sample(self, count: int, limit: int) -> np.ndarray:
+    def _sample(self, count: int, limit: int) -> ndarray:
         return np.arange(count) if count <= limit else self.rng.choice(count, limit, replace=False)
 
-    def _feasible(self, points: np.ndarray) -> np.ndarray:
+    def _feasible(self, points: ndarray) -> ndarray:
         """Which of some points satisfy the constraints on network inputs alone."""
         s = self.elastic.milp
         chosen = self.on_inputs_only
@@ -149,7 +150,7 @@ class UnitMoves:
         below = activity <= s.row_upper[chosen] + tolerance
         return np.all(above & below, axis=1)
 
-    def _project(self, values: np.ndarray, move: Move) -> np.ndarray | None:
+    def _project(self, values: ndarray, move: Move) -> ndarray | None:
         """The nearest point of the user's constraints with one variable fixed to its new value."""
         variable, change = move
         moved = values.copy()
@@ -161,7 +162,7 @@ class UnitMoves:
         self.elastic.work = fixed.work
         return found
 
-    def _estimated_merits(self, points: np.ndarray, price: float) -> np.ndarray:
+    def _estimated_merits(self, points: ndarray, price: float) -> ndarray:
         """Merits with all variables but inputs and outputs unchanged; infinite where a network is
         not finite.
         """

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import check_time
 from ..device import PlacedNetwork
@@ -60,7 +61,7 @@ class GradientMultistart:
         Gradient runs that are made together.
     """
 
-    def __init__(self, elastic: ElasticModel, norm: np.ndarray, rng: np.random.Generator) -> None:
+    def __init__(self, elastic: ElasticModel, norm: ndarray, rng: np.random.Generator) -> None:
         self.elastic = elastic
         self.norm = norm
         self.rng = rng
@@ -68,10 +69,10 @@ class GradientMultistart:
         if len(elastic.inputs):
             most_values = MAX_RUN_VALUES // elastic.milp.n_variables
             self.count = min(MAX_GRADIENT_RUNS, most_values, _affordable_runs(elastic.instance))
-        self.ends: list[np.ndarray] = []
-        self.taken: list[np.ndarray] = []
+        self.ends: list[ndarray] = []
+        self.taken: list[ndarray] = []
 
-    def end(self, base: np.ndarray, price: float) -> np.ndarray | None:
+    def end(self, base: ndarray, price: float) -> ndarray | None:
         """Return the best end point that differs from all returned before.
 
         Parameters
@@ -96,10 +97,10 @@ class GradientMultistart:
                 self.ends = self._descend(base, price)
         return None
 
-    def _is_new(self, end: np.ndarray) -> bool:
+    def _is_new(self, end: ndarray) -> bool:
         return all(np.abs(end - other).max() > MIN_END_DISTANCE for other in self.taken)
 
-    def _descend(self, base: np.ndarray, price: float) -> list[np.ndarray]:
+    def _descend(self, base: ndarray, price: float) -> list[ndarray]:
         """Make all runs; the best points of each, in the order of their merits."""
         at = self.rng.random((self.count, len(self.elastic.inputs)))
         best = np.full(self.count, np.inf)
@@ -115,9 +116,7 @@ class GradientMultistart:
         return [ends[k] for k in np.argsort(best, kind="stable") if np.isfinite(best[k])]
 
     @torch.enable_grad()
-    def _merits(
-        self, at: np.ndarray, base: np.ndarray, price: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _merits(self, at: ndarray, base: ndarray, price: float) -> tuple[ndarray, ndarray]:
         """Merits, and their gradients in the inputs."""
         elastic = self.elastic
         s = elastic.milp
@@ -131,7 +130,7 @@ class GradientMultistart:
         merits = values @ elastic.cost + price * (np.abs(excess) / self.norm).sum(axis=1)
         return np.where(np.isfinite(merits), merits, np.inf), total[:, elastic.inputs]
 
-    def _evaluate(self, values: np.ndarray) -> list[_Evaluated]:
+    def _evaluate(self, values: ndarray) -> list[_Evaluated]:
         """Evaluate all networks, and write their outputs into `values`."""
         elastic = self.elastic
         evaluated = []
@@ -162,7 +161,7 @@ def _affordable_runs(instance: Instance) -> int:
     return min(affordable)
 
 
-def _chain_rule(evaluated: list[_Evaluated], gradient: np.ndarray) -> np.ndarray:
+def _chain_rule(evaluated: list[_Evaluated], gradient: ndarray) -> ndarray:
     """Add the gradient in the outputs, through the networks, to that in the inputs."""
     total = gradient.copy()
     for mapping, inputs, outputs in evaluated:

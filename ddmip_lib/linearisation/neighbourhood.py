@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 
 from ..clock import now
 from ..errors import ProblemError
@@ -98,9 +99,9 @@ class FeasibilityRepair:
         radius = np.where(s.integer, 0.0, REPAIR_RADIUS * (s.upper - s.lower))
         self.radius = radius[self.inputs]
         self.fixed = s.integer & ~incumbent.instance.is_output
-        self.places: list[np.ndarray] = []
+        self.places: list[ndarray] = []
 
-    def __call__(self, values: np.ndarray) -> None:
+    def __call__(self, values: ndarray) -> None:
         """Search close to a point.
 
         Parameters
@@ -123,7 +124,7 @@ class FeasibilityRepair:
         if result.point is not None:
             self.incumbent.consider(result.point)
 
-    def _was_searched(self, inputs: np.ndarray) -> bool:
+    def _was_searched(self, inputs: ndarray) -> bool:
         near = 0.5 * self.radius
         return any((np.abs(inputs - place) <= near).all() for place in self.places)
 
@@ -154,9 +155,9 @@ class LocalBound(Bounded):
     bound: float | None
     closed: bool
     radius: float
-    lower: np.ndarray
-    upper: np.ndarray
-    point: np.ndarray
+    lower: ndarray
+    upper: ndarray
+    point: ndarray
     nodes: int
 
 
@@ -225,7 +226,7 @@ def local_bound(
     )
 
 
-def _input_box(instance: Instance, values: np.ndarray, radius: float) -> Ends:
+def _input_box(instance: Instance, values: ndarray, radius: float) -> Ends:
     """Bounds of the network inputs alone: other variables keep theirs, relaxed by the tolerance."""
     inputs = instance.free_inputs
     bounds = ElasticModel(instance).box(values, radius)

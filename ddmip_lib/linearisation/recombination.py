@@ -2,13 +2,14 @@
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from .elastic import Constraints, ElasticModel
 
 # Pairs kept for each sample: that of the best point, then the latest.
 MAX_PAIRS_PER_SAMPLE = 24
 
-Pair = tuple[np.ndarray, np.ndarray]
+Pair = tuple[ndarray, ndarray]
 """Inputs of a sample and the outputs of its network there."""
 
 
@@ -29,8 +30,8 @@ class Crossover:
         self.elastic = elastic
         free = np.zeros(elastic.milp.n_variables, dtype=bool)
         free[elastic.inputs] = True
-        self.inputs: list[np.ndarray] = []
-        self.outputs: list[np.ndarray] = []
+        self.inputs: list[ndarray] = []
+        self.outputs: list[ndarray] = []
         for mapping in elastic.instance.maps:
             self.outputs += list(mapping.output)
             for index in mapping.index:
@@ -45,7 +46,7 @@ class Crossover:
         choices = sum(len(pairs) > 1 for pairs in self.seen)
         return self.new and len(self.inputs) > 1 and choices > 1
 
-    def add(self, values: np.ndarray) -> None:
+    def add(self, values: ndarray) -> None:
         """Store the pairs of a point.
 
         Parameters
@@ -59,7 +60,7 @@ class Crossover:
             pairs.pop(key, None)
             pairs[key] = values[inputs], values[outputs]
 
-    def best(self, incumbent: np.ndarray) -> np.ndarray | None:
+    def best(self, incumbent: ndarray) -> ndarray | None:
         """Combine the stored pairs by a MIP that starts at the incumbent.
 
         Parameters
@@ -99,7 +100,7 @@ class Crossover:
         outputs = self._tie(np.concatenate(self.outputs), 1)
         return [one_pair, inputs, outputs]
 
-    def _tie(self, variables: np.ndarray, part: int) -> Constraints:
+    def _tie(self, variables: ndarray, part: int) -> Constraints:
         """Constraints v = sum of z_k v^k, for the inputs (part 0) or outputs (part 1) of all
         samples.
         """

@@ -1,6 +1,7 @@
 """Repair of starts that fail a constraint, in a small box around their network inputs."""
 
 import numpy as np
+from numpy import ndarray
 
 from ..clock import now
 from ..model.incumbent import Incumbent
@@ -52,7 +53,7 @@ class _StartRepair:
         found = search_box(self.incumbent, bounds, seconds, REPAIR_NODES).point
         return found is not None and self._is_feasible(found)
 
-    def _is_feasible(self, values: np.ndarray) -> bool:
+    def _is_feasible(self, values: ndarray) -> bool:
         seconds = max(self.deadline - now(), 0.0)
         return self.incumbent.consider_inputs(values, seconds).feasible
 

@@ -5,6 +5,7 @@ trust-region steps.
 from collections.abc import Iterator
 
 import numpy as np
+from numpy import ndarray
 
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
@@ -38,7 +39,7 @@ class Restoration:
         self.incumbent = incumbent
         self.elastic = ElasticModel(run.instance, run.seed)
 
-    def starts(self) -> Iterator[list[np.ndarray]]:
+    def starts(self) -> Iterator[list[ndarray]]:
         """Yield network inputs that satisfy the constraints with the outputs free.
 
         Yields
@@ -58,7 +59,7 @@ class Restoration:
                 return
             yield instance.inputs(instance.rounded(point))
 
-    def restore(self, values: np.ndarray) -> None:
+    def restore(self, values: ndarray) -> None:
         """Submit feasible points near an assignment, found by steps of the elastic model.
 
         A step is accepted if it decreases the merit at all, because the radius of a restoration

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..device import check_place
 from ..methods import Callback, Method, Run
@@ -285,7 +286,7 @@ class MultistartState:
         change = self.run.instance.milp.sign * (objective - before)
         return change < -MIN_IMPROVEMENT * self.incumbent.units.objective(before)
 
-    def start(self) -> np.ndarray | None:
+    def start(self) -> ndarray | None:
         """Return the point at which the next descent begins, or None."""
         self.starts += 1
         given = self.run.problem.start
@@ -297,7 +298,7 @@ class MultistartState:
         # neither the start nor its repair is feasible
         return self.elastic.nearest(values)
 
-    def _target(self) -> np.ndarray:
+    def _target(self) -> ndarray:
         """A point of the box, or one close to the incumbent."""
         s = self.elastic.milp
         inputs = self.elastic.inputs
@@ -314,7 +315,7 @@ class MultistartState:
         target[inputs] = drawn
         return target
 
-    def _fraction(self, by_gradient: bool) -> np.ndarray | float:
+    def _fraction(self, by_gradient: bool) -> ndarray | float:
         """A point of the box as fractions of its ranges: the middle first, then end points of
         gradient runs or random points.
         """
@@ -327,7 +328,7 @@ class MultistartState:
                 return end
         return self.rng.random(len(self.elastic.inputs))
 
-    def complete(self, values: np.ndarray, price: float) -> TrialPoint | None:
+    def complete(self, values: ndarray, price: float) -> TrialPoint | None:
         """Complete a point by the true networks, and submit it if it is feasible.
 
         Parameters
@@ -352,7 +353,7 @@ class MultistartState:
             self.incumbent.consider(point.values)
             self.crossover.add(point.values)
 
-    def descend_from(self, start: np.ndarray | None) -> None:
+    def descend_from(self, start: ndarray | None) -> None:
         """Descend from a start, with a larger penalty again where the end point is infeasible.
 
         Parameters

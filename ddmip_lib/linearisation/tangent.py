@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy import ndarray
 
 from ..clock import check_time
 from ..model.gradients import vjp
@@ -26,13 +27,13 @@ class Tangent(NamedTuple):
         The constant term $f(v) - Jv$.
     """
 
-    values: np.ndarray
+    values: ndarray
     jacobian: sp.csr_matrix
-    offset: np.ndarray
+    offset: ndarray
 
 
 @torch.enable_grad()
-def linearise(instance: Instance, values: np.ndarray) -> Tangent:
+def linearise(instance: Instance, values: ndarray) -> Tangent:
     """Linearise all networks, with one backward pass for each output of each network.
 
     A sample of a batch does not depend on the others, so that one pass serves all samples.

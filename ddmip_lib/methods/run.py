@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import (
     Limit,
@@ -235,7 +236,7 @@ class Run:
         program: Program,
         max_nodes: float = np.inf,
         deadline: float = np.inf,
-        repair: Callable[[np.ndarray], Any] | None = None,
+        repair: Callable[[ndarray], Any] | None = None,
         patient: bool = True,
         source: str = "",
     ) -> Proved:
@@ -263,7 +264,7 @@ class Run:
         assert incumbent is not None
         sign = self.instance.milp.sign
 
-        def on_point(point: np.ndarray) -> float:
+        def on_point(point: ndarray) -> float:
             submit_point(incumbent, point, repair)
             return cutoff(incumbent)
 

@@ -4,6 +4,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Model
 
 from ..errors import ProblemError
@@ -121,7 +122,7 @@ class ArrayMIP(NeuralMIP):
         self.predictors.append(kind(network, x, y, type(net).__name__))
         return self.predictors[-1]
 
-    def _check_positions(self, x: np.ndarray, y: np.ndarray, gives_class: bool) -> None:
+    def _check_positions(self, x: ndarray, y: ndarray, gives_class: bool) -> None:
         """Raise an error if an input is unbounded, or the output of a classifier not binary."""
         milp = self.milp
         if not np.isfinite(milp.upper[x] - milp.lower[x]).all():

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..clock import check_time
 from ..numerics import finite_size
@@ -25,7 +26,7 @@ MAX_GROWTH = 16
 """Combinations, in multiples of the limit, that are written before constraints drop some."""
 
 
-def integers_between(low: float, high: float) -> np.ndarray:
+def integers_between(low: float, high: float) -> ndarray:
     """Return the integers between two bounds, as floats.
 
     >>> integers_between(-0.5, 2.0)
@@ -49,9 +50,9 @@ class DeterminingVariables(NamedTuple):
         For each of these, its equation; all other variables in it are integer or fixed.
     """
 
-    at: np.ndarray
-    implied: np.ndarray
-    rows: np.ndarray
+    at: ndarray
+    implied: ndarray
+    rows: ndarray
 
 
 class _Constraints(NamedTuple):
@@ -60,13 +61,13 @@ class _Constraints(NamedTuple):
     Column j of `minimum_later` and `maximum_later` bounds what the variables after j add.
     """
 
-    weights: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    minimum_later: np.ndarray
-    maximum_later: np.ndarray
+    weights: ndarray
+    lower: ndarray
+    upper: ndarray
+    minimum_later: ndarray
+    maximum_later: ndarray
 
-    def allow(self, activity: np.ndarray, j: int) -> np.ndarray:
+    def allow(self, activity: ndarray, j: int) -> ndarray:
         """Whether each combination of the first j + 1 variables may still become feasible."""
         below = activity + self.minimum_later[:, j] <= self.upper
         above = activity + self.maximum_later[:, j] >= self.lower
@@ -104,13 +105,13 @@ class AssignmentList:
         self._unfixed_in_row = entries_per_row(milp, self._unfixed)
 
     @cached_property
-    def _fixed_activity(self) -> np.ndarray:
+    def _fixed_activity(self) -> ndarray:
         """What the fixed variables add to each constraint."""
-        activity: np.ndarray = self.milp.rows @ np.where(self._unfixed, 0.0, self.milp.lower)
+        activity: ndarray = self.milp.rows @ np.where(self._unfixed, 0.0, self.milp.lower)
         return activity
 
     @cached_property
-    def _slack(self) -> np.ndarray:
+    def _slack(self) -> ndarray:
         """More than verification tolerates in constraints with continuous variables; else 0."""
         milp = self.milp
         sides = finite_size(*milp.sides)
@@ -118,7 +119,7 @@ class AssignmentList:
         slack = CONTINUOUS_CONSTRAINT_SLACK * (sides + abs(milp.rows) @ values)
         return np.where(entries_per_row(milp, ~milp.integer) > 0, slack, 0.0)
 
-    def combinations(self, at: np.ndarray, most: float) -> np.ndarray | None:
+    def combinations(self, at: ndarray, most: float) -> ndarray | None:
         """Return the combinations of integer variables that the constraints on them allow.
 
         Parameters
@@ -152,7 +153,7 @@ class AssignmentList:
                 return None
         return found
 
-    def _constraints_on(self, at: np.ndarray) -> _Constraints:
+    def _constraints_on(self, at: ndarray) -> _Constraints:
         """The constraints whose unfixed variables are all among these."""
         milp = self.milp
         rows, counts = np.unique(self.columns[:, at[self._unfixed[at]]].indices, return_counts=True)
@@ -173,7 +174,7 @@ class AssignmentList:
             _sums_of_later(maximum),
         )
 
-    def determining_variables(self, inputs: np.ndarray) -> DeterminingVariables | None:
+    def determining_variables(self, inputs: ndarray) -> DeterminingVariables | None:
         """Return the integer variables that determine these network inputs.
 
         Parameters
@@ -200,7 +201,7 @@ class AssignmentList:
         positions = np.array(sorted(at), dtype=int)
         return DeterminingVariables(positions, implied.astype(int), np.array(rows, dtype=int))
 
-    def _equation_for(self, variable: int) -> tuple[int, np.ndarray] | None:
+    def _equation_for(self, variable: int) -> tuple[int, ndarray] | None:
         """The first equation of a variable whose other unfixed variables, returned too, are
         integer.
         """
@@ -213,8 +214,8 @@ class AssignmentList:
         return None
 
     def assignments(
-        self, deciding: DeterminingVariables, values: np.ndarray, base: np.ndarray
-    ) -> np.ndarray:
+        self, deciding: DeterminingVariables, values: ndarray, base: ndarray
+    ) -> ndarray:
         """Return full assignments with these combinations and the inputs that they imply.
 
         Parameters
@@ -241,16 +242,16 @@ class AssignmentList:
         return found
 
 
-def indices_of(matrix: sp.csr_matrix | sp.csc_matrix, k: int) -> np.ndarray:
+def indices_of(matrix: sp.csr_matrix | sp.csc_matrix, k: int) -> ndarray:
     """Return where row k of a matrix by rows, or column k of one by columns, is not zero."""
     return matrix.indices[matrix.indptr[k] : matrix.indptr[k + 1]]
 
 
-def entries_per_row(milp: MILP, variables: np.ndarray) -> np.ndarray:
+def entries_per_row(milp: MILP, variables: ndarray) -> ndarray:
     """Return how many of the variables in a mask each constraint has."""
     return np.diff(milp.rows[:, variables].tocsr().indptr)
 
 
-def _sums_of_later(terms: np.ndarray) -> np.ndarray:
+def _sums_of_later(terms: ndarray) -> ndarray:
     """In column j the sum of the columns after j."""
     return terms.sum(axis=1, keepdims=True) - np.cumsum(terms, axis=1)

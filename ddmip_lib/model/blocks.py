@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..errors import ProblemError
 from .text import counted
@@ -68,15 +69,15 @@ class Mode:
         The largest output that counts.
     """
 
-    block: np.ndarray
-    row: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    base: np.ndarray
-    up: np.ndarray
-    down: np.ndarray
-    fixed: np.ndarray
-    per_value: np.ndarray
+    block: ndarray
+    row: ndarray
+    lower: ndarray
+    upper: ndarray
+    base: ndarray
+    up: ndarray
+    down: ndarray
+    fixed: ndarray
+    per_value: ndarray
     predictor: int = 0
     worth: float = 1.0
     cap: float = np.inf
@@ -93,13 +94,13 @@ class BlockRows(NamedTuple):
         The attributes of `Blocks` in these rows.
     """
 
-    at: np.ndarray
-    mode: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    base: np.ndarray
-    cap: np.ndarray
-    worth: np.ndarray
+    at: ndarray
+    mode: ndarray
+    lower: ndarray
+    upper: ndarray
+    base: ndarray
+    cap: ndarray
+    worth: ndarray
 
 
 class Blocks:
@@ -155,7 +156,7 @@ class Blocks:
     def __init__(
         self,
         modes: Sequence[Mode],
-        capacities: Sequence[float] | np.ndarray,
+        capacities: Sequence[float] | ndarray,
         optional: bool = True,
         resources: Sequence[str] = (),
     ) -> None:
@@ -200,12 +201,12 @@ class Blocks:
                 "every capacity must be a finite number: leave out resources without a limit."
             )
 
-    def _stacked(self, name: str) -> np.ndarray:
+    def _stacked(self, name: str) -> ndarray:
         """A field of all modes, with an entry for each row of the table."""
         values = [getattr(mode, name) for mode in self.modes]
         return np.concatenate(values) if name in AXES else np.array(values)[self.mode]
 
-    def part(self, at: np.ndarray) -> BlockRows:
+    def part(self, at: ndarray) -> BlockRows:
         """Return some rows of the table.
 
         Parameters
@@ -220,7 +221,7 @@ class Blocks:
         """
         return BlockRows(at, *(getattr(self, name)[at] for name in BlockRows._fields[1:]))
 
-    def mode_rates(self, prices: np.ndarray) -> np.ndarray:
+    def mode_rates(self, prices: ndarray) -> ndarray:
         """Compute the cost of a unit above and below the base point, for each mode.
 
         Parameters
@@ -235,7 +236,7 @@ class Blocks:
         """
         return np.stack([[mode.up @ prices, mode.down @ prices] for mode in self.modes], axis=1)
 
-    def rates(self, prices: np.ndarray) -> np.ndarray:
+    def rates(self, prices: ndarray) -> ndarray:
         """Compute the cost of a unit above and below the base point, for each row of the table.
 
         Parameters
@@ -250,7 +251,7 @@ class Blocks:
         """
         return self.mode_rates(prices)[:, self.mode]
 
-    def mode_gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
+    def mode_gains(self, prices: ndarray, counts: float = 1.0) -> ndarray:
         r"""Compute what a unit of value contributes at these prices, $1 - \pi^\top d$, by mode.
 
         Parameters
@@ -267,7 +268,7 @@ class Blocks:
         """
         return counts - np.stack([mode.per_value for mode in self.modes]) @ prices
 
-    def gains(self, prices: np.ndarray, counts: float = 1.0) -> np.ndarray:
+    def gains(self, prices: ndarray, counts: float = 1.0) -> ndarray:
         r"""Compute what a unit of value contributes, for each row of the table.
 
         Parameters
@@ -284,7 +285,7 @@ class Blocks:
         """
         return self.mode_gains(prices, counts)[self.mode]
 
-    def use(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> np.ndarray:
+    def use(self, at: ndarray, u: ndarray, value: ndarray) -> ndarray:
         """Compute the resources that options use.
 
         Parameters

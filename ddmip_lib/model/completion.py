@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Model, quicksum
 
 from ..programs import Program, Rows
@@ -38,7 +39,7 @@ class Completer:
         self.instance = instance
         self.onoff = onoff
 
-    def complete(self, inputs: list[np.ndarray], seconds: float = 10.0) -> np.ndarray | None:
+    def complete(self, inputs: list[ndarray], seconds: float = 10.0) -> ndarray | None:
         """Return the best full assignment with these network inputs.
 
         Parameters
@@ -62,7 +63,7 @@ class Completer:
         values[instance.is_output] = outputs[instance.is_output]
         fixed |= instance.is_output
         if fixed.all():
-            completed: np.ndarray | None = values
+            completed: ndarray | None = values
         elif milp.others or milp.integer[~fixed].any():
             completed = self._by_scip(values, fixed, seconds)
         else:
@@ -71,7 +72,7 @@ class Completer:
                 completed = self._by_lp(values, fixed, seconds)
         return None if completed is None else instance.with_outputs(completed)
 
-    def _without_solver(self, values: np.ndarray, fixed: np.ndarray) -> np.ndarray | None:
+    def _without_solver(self, values: ndarray, fixed: ndarray) -> ndarray | None:
         """A feasible completion if the remaining variables cost nothing, so that any is best.
 
         They take their feasible values closest to 0; then, for each violated constraint, the first
@@ -88,7 +89,7 @@ class Completer:
         violation = relative_violation(milp.rows @ values, *milp.sides).max(initial=0.0)
         return None if violation > COMPLETION_TOLERANCE else values
 
-    def _move_into(self, change: np.ndarray, values: np.ndarray, fixed: np.ndarray) -> None:
+    def _move_into(self, change: ndarray, values: ndarray, fixed: ndarray) -> None:
         """Change the activity of constraints by moving one variable of each."""
         milp = self.instance.milp
         violated = np.flatnonzero(change)
@@ -100,7 +101,7 @@ class Completer:
         _, first = np.unique(entries.row[movable], return_index=True)
         values[variables[movable[first]]] = moved[movable[first]]
 
-    def _by_lp(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
+    def _by_lp(self, values: ndarray, fixed: ndarray, seconds: float) -> ndarray | None:
         """The best completion by HiGHS; the remaining variables are continuous."""
         milp = self.instance.milp
         free = ~fixed
@@ -124,13 +125,13 @@ class Completer:
         values[free] = np.clip(point, program.lower, program.upper)
         return values
 
-    def _violates(self, activity: np.ndarray, rows: np.ndarray) -> bool:
+    def _violates(self, activity: ndarray, rows: ndarray) -> bool:
         """Whether one of these constraints is violated by more than the feasibility tolerance."""
         milp = self.instance.milp
         sides = milp.row_lower[rows], milp.row_upper[rows]
         return bool(relative_violation(activity[rows], *sides).max(initial=0.0) > TOLERANCE)
 
-    def _by_scip(self, values: np.ndarray, fixed: np.ndarray, seconds: float) -> np.ndarray | None:
+    def _by_scip(self, values: ndarray, fixed: ndarray, seconds: float) -> ndarray | None:
         """The best completion by SCIP."""
         model, variables, switched = self._fixing_model
         model.freeTransform()

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 
 KNOWN_PACKAGES = {*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "torch"}
@@ -182,7 +183,7 @@ class Description:
             return _layer(value)
         if isinstance(value, Tensor):
             return _tensor(value)
-        if kind is np.ndarray and not value.dtype.hasobject:
+        if kind is ndarray and not value.dtype.hasobject:
             return repr(value.dtype), value.shape, value.tobytes()
         if isinstance(value, types.ModuleType):
             return (_known_module(value),)

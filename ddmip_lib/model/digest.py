@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Model
 
 from ..programs.scip import MILP
@@ -32,7 +33,7 @@ HEX_DIGITS = 16
 _own_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Random names of networks that cannot be described: each is different from all others."""
 
-Place = tuple[np.ndarray, np.ndarray, np.ndarray]
+Place = tuple[ndarray, ndarray, ndarray]
 """Positions of a network's inputs, -1 where they are constant; the constants; positions of its
 outputs.
 """
@@ -85,7 +86,7 @@ def digest_of(
     return Description().of(parts).hex()[:HEX_DIGITS]
 
 
-def _points(milp: MILP, place: Place) -> np.ndarray:
+def _points(milp: MILP, place: Place) -> ndarray:
     """The points at which a network is evaluated."""
     index, constant, _ = place
     variable = index >= 0
@@ -94,7 +95,7 @@ def _points(milp: MILP, place: Place) -> np.ndarray:
     return points_in(lower, upper, variable & milp.integer[index])
 
 
-def points_in(lower: np.ndarray, upper: np.ndarray, integer: np.ndarray) -> np.ndarray:
+def points_in(lower: ndarray, upper: ndarray, integer: ndarray) -> ndarray:
     """Return points in the boxes of a network's samples.
 
     They are bounds, midpoints and random points by a fixed seed, also close to bounds and
@@ -132,7 +133,7 @@ def points_in(lower: np.ndarray, upper: np.ndarray, integer: np.ndarray) -> np.n
     return np.clip(x, lower[sample], upper[sample])
 
 
-def _signature(values: np.ndarray) -> tuple[str, np.ndarray]:
+def _signature(values: ndarray) -> tuple[str, ndarray]:
     """Values up to rounding: six digits of the largest one, and all relative to it."""
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     with np.errstate(all="ignore"):

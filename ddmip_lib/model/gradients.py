@@ -4,6 +4,7 @@ steps.
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch.autograd.graph import _engine_run_backward
 
 from ..errors import ProblemError
@@ -16,7 +17,7 @@ ADAM_EPSILON = 1e-8
 """What Adam adds to the root of the mean square, the default of `torch.optim.Adam`."""
 
 
-def flat(raws: list[torch.Tensor]) -> np.ndarray:
+def flat(raws: list[torch.Tensor]) -> ndarray:
     """Concatenate the outputs of networks, detached from their graphs.
 
     Parameters
@@ -38,7 +39,7 @@ def flat(raws: list[torch.Tensor]) -> np.ndarray:
 def vjp(
     outputs: list[torch.Tensor],
     u: torch.Tensor,
-    weights: np.ndarray | None = None,
+    weights: ndarray | None = None,
     keep_graph: bool = False,
 ) -> torch.Tensor:
     r"""Compute the gradient of $w^\top f(u)$ with respect to $u$.

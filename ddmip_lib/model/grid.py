@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Expr, Model
 
 from ..errors import ProblemError
@@ -33,7 +34,7 @@ def is_variable(entry: Any) -> bool:
     return hasattr(entry, "ptr")
 
 
-def as_grid(entries: Any, name: str) -> np.ndarray:
+def as_grid(entries: Any, name: str) -> ndarray:
     """Convert entries to a two-dimensional array of variables, expressions and numbers.
 
     Parameters
@@ -59,7 +60,7 @@ def as_grid(entries: Any, name: str) -> np.ndarray:
             " order."
         )
     grid = np.array(np.asarray(entries, dtype=object), dtype=object)
-    if any(isinstance(entry, (list, tuple, np.ndarray)) for entry in grid.flat):
+    if any(isinstance(entry, (list, tuple, ndarray)) for entry in grid.flat):
         widths = ", ".join(str(np.size(row)) for row in list(grid.flat)[:MAX_WIDTHS_IN_MESSAGE])
         raise ProblemError(
             f"{name} is ragged, its rows have {widths} entries: give all rows equally many."
@@ -114,7 +115,7 @@ def linear_terms(entry: Any) -> tuple[Terms, float]:
     return terms, constant
 
 
-def box(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def box(matrix: ndarray) -> tuple[ndarray, ndarray]:
     """Return the bounds of each entry that follow from the bounds of the variables.
 
     Parameters
@@ -133,15 +134,13 @@ def box(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return bounds[0], bounds[1]
 
 
-def _range(terms: Terms, constant: float) -> np.ndarray:
+def _range(terms: Terms, constant: float) -> ndarray:
     """Smallest and largest value of a linear expression within the bounds of its variables."""
     ranges = [sorted((a * v.getLbOriginal(), a * v.getUbOriginal())) for v, a in terms]
     return constant + np.sum(ranges, axis=0)
 
 
-def random_samples(
-    lower: np.ndarray, upper: np.ndarray, count: int, rng: np.random.Generator
-) -> np.ndarray:
+def random_samples(lower: ndarray, upper: ndarray, count: int, rng: np.random.Generator) -> ndarray:
     """Return random points in the boxes of randomly chosen samples.
 
     Parameters
@@ -163,7 +162,7 @@ def random_samples(
     return lower[sample] + (upper - lower)[sample] * fractions
 
 
-def tie_expressions(model: Model, matrix: np.ndarray, name: str) -> np.ndarray:
+def tie_expressions(model: Model, matrix: ndarray, name: str) -> ndarray:
     r"""Replace each expression by a new variable $z$ with the constraint $z = a^\top v + c$.
 
     A new variable has the bounds that follow from the present bounds of $v$, and is integer if

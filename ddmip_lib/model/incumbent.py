@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import now
 from .completion import Completer
@@ -17,7 +17,7 @@ from .report import Nearest
 from .scaling import Units
 from .verification import Verification, Verifier
 
-PointCallback = Callable[[list[np.ndarray]], Any]
+PointCallback = Callable[[list[ndarray]], Any]
 """A function that is called with the network inputs of every evaluated point, one matrix for each
 predictor.
 """
@@ -74,9 +74,9 @@ class Incumbent:
         self._screen = self._verifier
         if screen_on is not None:
             self._screen = Verifier(instance.on_device(screen_on))
-        self._screened: list[tuple[np.ndarray, Verification]] = []
+        self._screened: list[tuple[ndarray, Verification]] = []
         self.check: Verification | None = None
-        self.values: np.ndarray | None = None
+        self.values: ndarray | None = None
         self.nearest = Nearest(self._verifier)
         self.found: list[tuple[float, float]] = []
         self.start = ""
@@ -97,7 +97,7 @@ class Incumbent:
         """Units of constraints, bounds and objective."""
         return self._verifier.units
 
-    def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def missed(self, values: ndarray) -> tuple[ndarray, ndarray]:
         """Return the violations of constraints and of bounds, in their units."""
         return self._verifier.missed(values)
 
@@ -105,7 +105,7 @@ class Incumbent:
         """Return whether an objective would be an improvement."""
         return self._verifier.better(objective, self.objective)
 
-    def consider(self, values: np.ndarray) -> Verification:
+    def consider(self, values: ndarray) -> Verification:
         """Verify a point, its outputs replaced by those of the networks, and keep the better one.
 
         Parameters
@@ -133,7 +133,7 @@ class Incumbent:
             report_incumbent(self)
         return check
 
-    def _keep(self, values: np.ndarray, check: Verification) -> None:
+    def _keep(self, values: ndarray, check: Verification) -> None:
         self.check = check
         self.values = values
 
@@ -164,7 +164,7 @@ class Incumbent:
         if not self.found or self._verifier.better(objective, self.found[-1][1]):
             self.found.append((now() - self.began, objective))
 
-    def consider_inputs(self, values: np.ndarray, seconds: float) -> Verification:
+    def consider_inputs(self, values: ndarray, seconds: float) -> Verification:
         """Complete the network inputs of a point and consider the result.
 
         Parameters
@@ -188,7 +188,7 @@ class Incumbent:
         return self.completed[key]
 
     def consider_start(
-        self, start: list[np.ndarray] | None, time_limit: float, repair: Repair | None = None
+        self, start: list[ndarray] | None, time_limit: float, repair: Repair | None = None
     ) -> None:
         """Submit the problem's start; `self.start` states what it violates.
 

@@ -8,6 +8,7 @@ from typing import NoReturn, Self
 
 import numpy as np
 import torch
+from numpy import ndarray
 from pyscipopt import Model
 
 from ..bounds.graph import Graph
@@ -38,19 +39,19 @@ class InputMap:
         Position of each output.
     """
 
-    index: np.ndarray
-    constant: np.ndarray
-    output: np.ndarray
+    index: ndarray
+    constant: ndarray
+    output: ndarray
 
-    def at(self, values: np.ndarray) -> np.ndarray:
+    def at(self, values: ndarray) -> ndarray:
         """Return the input matrix at a full assignment."""
         return np.where(self.index >= 0, values[self.index], self.constant)
 
-    def box(self, lower: np.ndarray, upper: np.ndarray) -> Box:
+    def box(self, lower: ndarray, upper: ndarray) -> Box:
         """Return the box of the inputs of all samples, by bounds of all variables."""
         return Box(torch.tensor(self.at(lower)), torch.tensor(self.at(upper)))
 
-    def put(self, values: np.ndarray, x: np.ndarray) -> None:
+    def put(self, values: ndarray, x: ndarray) -> None:
         """Write an input matrix into a full assignment."""
         variable = self.index >= 0
         values[self.index[variable]] = x[variable]
@@ -95,7 +96,7 @@ class Instance:
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
         self.is_output[self.outputs] = True
         self._graphs: dict[int, Graph] = {}
-        self._evaluated: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+        self._evaluated: tuple[list[ndarray], list[ndarray]] = ([], [])
 
     def on_device(self, device: torch.device) -> Self:
         """Return the same instance with its networks on another device, in double precision."""
@@ -143,7 +144,7 @@ class Instance:
         return Variables(self.milp.names, self.milp.position, model)
 
     @cached_property
-    def free_inputs(self) -> np.ndarray:
+    def free_inputs(self) -> ndarray:
         """The distinct unfixed variables that are network inputs, in the order of the inputs."""
         inputs = np.concatenate([mapping.index[mapping.index >= 0] for mapping in self.maps])
         _, first = np.unique(inputs, return_index=True)
@@ -156,12 +157,12 @@ class Instance:
         return list(zip(self.predictors, self.maps, strict=True))
 
     @cached_property
-    def outputs(self) -> np.ndarray:
+    def outputs(self) -> ndarray:
         """The output variables of all networks, one network after the other."""
         return np.concatenate([mapping.output.ravel() for mapping in self.maps])
 
     @cached_property
-    def classes(self) -> np.ndarray:
+    def classes(self) -> ndarray:
         """Mask of the `outputs` that are classes."""
         counts = [mapping.output.size for mapping in self.maps]
         return np.repeat([predictor.gives_class for predictor in self.predictors], counts)
@@ -209,11 +210,11 @@ class Instance:
             total += units * len(mapping.index)
         return total
 
-    def inputs(self, values: np.ndarray) -> list[np.ndarray]:
+    def inputs(self, values: ndarray) -> list[ndarray]:
         """Return the input matrices of the predictors at a full assignment."""
         return [mapping.at(values) for mapping in self.maps]
 
-    def assignment(self, inputs: list[np.ndarray], rest: float) -> np.ndarray:
+    def assignment(self, inputs: list[ndarray], rest: float) -> ndarray:
         """Return a full assignment with these input matrices.
 
         Parameters
@@ -228,11 +229,11 @@ class Instance:
             mapping.put(values, x)
         return values
 
-    def rounded(self, values: np.ndarray) -> np.ndarray:
+    def rounded(self, values: ndarray) -> ndarray:
         """Return the assignment with every integer variable rounded."""
         return np.where(self.milp.integer, np.round(values), values)
 
-    def with_outputs(self, values: np.ndarray) -> np.ndarray:
+    def with_outputs(self, values: ndarray) -> ndarray:
         """Return the assignment with integers rounded and outputs replaced by the networks'."""
         values = self.rounded(values)
         raws = self.raw_outputs(values)
@@ -240,7 +241,7 @@ class Instance:
             values[mapping.output] = predictor.outputs_of(raw)
         return values
 
-    def raise_not_finite(self, inputs: list[np.ndarray]) -> NoReturn:
+    def raise_not_finite(self, inputs: list[ndarray]) -> NoReturn:
         """Raise an error that names the network, layer and sample with a value that is not finite.
 
         Parameters
@@ -263,7 +264,7 @@ class Instance:
             f"{reason}: tighten the bounds of the inputs, or use a network that is finite there."
         )
 
-    def raw_outputs(self, values: np.ndarray) -> list[np.ndarray]:
+    def raw_outputs(self, values: ndarray) -> list[ndarray]:
         """Return the predictions or logits of each network at a full assignment.
 
         Those of the last inputs are kept: the outputs of a point are computed, then verified.

@@ -6,6 +6,7 @@ from functools import cache, partial
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 
 from ..bounds.activations import ACTIVATIONS
@@ -33,9 +34,7 @@ INDEPENDENCE_REMEDY = (
 )
 
 
-def validate_network(
-    net: nn.Module, lower: np.ndarray, upper: np.ndarray, gives_class: bool
-) -> None:
+def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class: bool) -> None:
     """Check a frozen network at random points, by several evaluations in different batches.
 
     Parameters
@@ -140,7 +139,7 @@ class OnCopies(nn.Module):
         return out
 
 
-def on_copies(net: nn.Module, lower: np.ndarray, upper: np.ndarray) -> nn.Module:
+def on_copies(net: nn.Module, lower: ndarray, upper: ndarray) -> nn.Module:
     """Return the network, or `OnCopies` of a network that changes its input in place.
 
     Parameters
@@ -205,7 +204,7 @@ def _same(one: Tensor, two: Tensor) -> bool:
     )
 
 
-def not_finite(net: nn.Module, x: np.ndarray) -> str:
+def not_finite(net: nn.Module, x: ndarray) -> str:
     """Describe the first layer whose output is NaN or infinite, and the sample.
 
     Parameters

@@ -18,6 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 
 from ..programs.scip import MILP
 from .assignments import indices_of
@@ -67,7 +68,7 @@ class OnOff:
     replaced: tuple[int, ...]
 
 
-def find_onoff(milp: MILP, candidates: np.ndarray, own_rows: np.ndarray) -> list[OnOff]:
+def find_onoff(milp: MILP, candidates: ndarray, own_rows: ndarray) -> list[OnOff]:
     """Return on/off variables, at most one in each constraint.
 
     Parameters
@@ -106,7 +107,7 @@ class _Detection:
     `zeroed` holds for each variable t >= 0 the binaries b with t <= U b, which make it zero.
     """
 
-    def __init__(self, milp: MILP, own_rows: np.ndarray) -> None:
+    def __init__(self, milp: MILP, own_rows: ndarray) -> None:
         self.milp = milp
         self.own_rows = own_rows
         self.rows = milp.rows

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from pyscipopt import Model
 from torch import nn
 
@@ -54,13 +55,13 @@ class Predictor:
     """
 
     net: nn.Module
-    inputs: np.ndarray
-    outputs: np.ndarray
+    inputs: ndarray
+    outputs: ndarray
     name: str
     kind: ClassVar[str]
     gives_class: ClassVar[bool]
 
-    def raw(self, x: np.ndarray) -> np.ndarray:
+    def raw(self, x: ndarray) -> ndarray:
         """Evaluate the network in float64: predictions, or logits of a classifier.
 
         Parameters
@@ -78,7 +79,7 @@ class Predictor:
         with torch.no_grad():
             return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
 
-    def finite_raw(self, x: np.ndarray) -> np.ndarray:
+    def finite_raw(self, x: ndarray) -> ndarray:
         """Evaluate the network as `raw` does, and require finite values.
 
         Parameters
@@ -116,7 +117,7 @@ class Predictor:
         outputs = np.zeros((0, self.outputs.shape[1]))
         return replace(self, inputs=inputs, outputs=outputs)
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
+    def predict(self, x: ndarray) -> ndarray:
         """Compute the values that the output variables must have.
 
         Parameters
@@ -131,7 +132,7 @@ class Predictor:
         """
         return self.outputs_of(self.raw(x))
 
-    def outputs_of(self, raw: np.ndarray) -> np.ndarray:
+    def outputs_of(self, raw: ndarray) -> ndarray:
         """Convert values of the network to values of the output variables.
 
         Parameters
@@ -161,7 +162,7 @@ class Predictor:
         """
         return raw
 
-    def mistakes(self, given: np.ndarray, raw: np.ndarray, sizes: np.ndarray) -> Mistakes:
+    def mistakes(self, given: ndarray, raw: ndarray, sizes: ndarray) -> Mistakes:
         """Measure how far given outputs are from those of the network.
 
         Parameters
@@ -242,13 +243,13 @@ class Classification(Predictor):
     kind = "classification"
     gives_class = True
 
-    def outputs_of(self, raw: np.ndarray) -> np.ndarray:
+    def outputs_of(self, raw: ndarray) -> ndarray:
         return np.where(np.isfinite(raw), raw > 0, np.nan)
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(raw)
 
-    def mistakes(self, given: np.ndarray, raw: np.ndarray, sizes: np.ndarray) -> Mistakes:
+    def mistakes(self, given: ndarray, raw: ndarray, sizes: ndarray) -> Mistakes:
         wrong = int((np.abs(given - self.outputs_of(raw)) > 0.5).sum())
         return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
 
@@ -304,7 +305,7 @@ def warn_of_outputs(predictor: Predictor, infinity: float) -> None:
         )
 
 
-def _random_outputs(predictor: Predictor) -> np.ndarray:
+def _random_outputs(predictor: Predictor) -> ndarray:
     """Values of the network at random inputs: (draws, outputs of all samples)."""
     lower, upper = box(predictor.inputs)
     draws = max(1, WARNING_POINTS // len(lower))

@@ -4,6 +4,7 @@ from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Expr, Model
 
 from ..errors import ProblemError
@@ -96,7 +97,7 @@ class NeuralMIP:
         """Set the attributes of a problem without predictors."""
         self.name = name
         self.predictors: list[Predictor] = []
-        self.start: list[np.ndarray] | None = None
+        self.start: list[ndarray] | None = None
         self.start_point: dict[int, float] = {}
         self.start_failed = False
         self.blocks: Blocks | None = None
@@ -220,7 +221,7 @@ class NeuralMIP:
             self._check_mode(t, mode)
         self.blocks = blocks
 
-    def verify(self, point: Solution | np.ndarray) -> Verification:
+    def verify(self, point: Solution | ndarray) -> Verification:
         """Check whether a point is feasible, by the constraints of the model and the networks.
 
         Parameters
@@ -282,7 +283,7 @@ class NeuralMIP:
                         " and problem again without it, or fix it by its bounds."
                     )
 
-    def _check_variables(self, x: np.ndarray, y: np.ndarray, gives_class: bool) -> None:
+    def _check_variables(self, x: ndarray, y: ndarray, gives_class: bool) -> None:
         """Raise an error if a matrix entry cannot be an input or an output."""
         checks = _VariableChecks(self.model, self.predictors)
         for entry in x.flat:
@@ -294,7 +295,7 @@ class NeuralMIP:
                     f'{entry.name} carries a class and must be binary: add it with vtype="B".'
                 )
 
-    def _new_outputs(self, shape: tuple[int, int], name: str, gives_class: bool) -> np.ndarray:
+    def _new_outputs(self, shape: tuple[int, int], name: str, gives_class: bool) -> ndarray:
         """Add free variables for outputs, or binary ones for classes, to the model."""
         if gives_class:
             return self.model.addMatrixVar(shape, name=name, vtype="B", lb=0)
@@ -366,7 +367,7 @@ class NeuralMIP:
         return f" in {left}, {right}"
 
 
-def _input_matrix(inputs: Any, network: Any) -> np.ndarray:
+def _input_matrix(inputs: Any, network: Any) -> ndarray:
     """The inputs as a matrix; a list is a column if the network has one feature."""
     x = as_grid(inputs, "inputs")
     if np.ndim(inputs) == 1 and not takes(network, x.shape[1]) and takes(network, 1):
@@ -374,7 +375,7 @@ def _input_matrix(inputs: Any, network: Any) -> np.ndarray:
     return x
 
 
-def _output_matrix(outputs: Any, shape: tuple[int, int]) -> np.ndarray:
+def _output_matrix(outputs: Any, shape: tuple[int, int]) -> ndarray:
     """The outputs as a matrix of this shape; an empty matrix if there are none."""
     if outputs is None:
         return np.empty((0, 0))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from .completion import Completer
 from .instance import Instance
@@ -11,7 +12,7 @@ from .progress import logger
 from .report import violations
 from .verification import Verification, Verifier
 
-Start = list[np.ndarray]
+Start = list[ndarray]
 """Network inputs, one matrix for each predictor."""
 Repair = Callable[[Any, Start, float], bool]
 """Called with an `Incumbent`, a start and a number of seconds: submits points close to the start
@@ -26,11 +27,11 @@ class Competition(Protocol):
 
     instance: Instance
     completer: Completer
-    values: np.ndarray | None
+    values: ndarray | None
 
     @property
     def objective(self) -> float | None: ...
-    def consider(self, values: np.ndarray) -> Verification: ...
+    def consider(self, values: ndarray) -> Verification: ...
 
 
 def submit_start(
@@ -81,7 +82,7 @@ def submit_start(
 
 
 def _submit_itself(
-    incumbent: Competition, start: Start, values: np.ndarray, decided: np.ndarray, seconds: float
+    incumbent: Competition, start: Start, values: ndarray, decided: ndarray, seconds: float
 ) -> list[Verification]:
     """Submit the start as a point and as inputs; the checks of both."""
     checks = []
@@ -93,7 +94,7 @@ def _submit_itself(
     return checks
 
 
-def _assignment(instance: Instance, start: Start) -> tuple[np.ndarray, np.ndarray]:
+def _assignment(instance: Instance, start: Start) -> tuple[ndarray, ndarray]:
     """The start as a full assignment, outputs by the networks, and which variables it decides.
 
     A variable that is not decided has the feasible value closest to 0.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..programs.scip import MILP, excess
 from .scaling import ROUNDING
@@ -54,8 +55,8 @@ class Report:
     """
 
     violations: list[Violation]
-    values: np.ndarray
-    inputs: list[np.ndarray]
+    values: ndarray
+    inputs: list[ndarray]
 
     def __repr__(self) -> str:
         lines = ["The nearest point that was evaluated violates"]
@@ -90,9 +91,9 @@ class Nearest:
     def __init__(self, verifier: Verifier) -> None:
         self.verifier = verifier
         self.distance = np.inf
-        self.point: tuple[np.ndarray, Verification] | None = None
+        self.point: tuple[ndarray, Verification] | None = None
 
-    def consider(self, values: np.ndarray, check: Verification) -> None:
+    def consider(self, values: ndarray, check: Verification) -> None:
         """Keep a point if it is less infeasible than the one before.
 
         Parameters
@@ -124,9 +125,7 @@ class Nearest:
         return Report(found, values, self.verifier.instance.inputs(values))
 
 
-def violations_by_tolerance(
-    verifier: Verifier, values: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def violations_by_tolerance(verifier: Verifier, values: ndarray) -> tuple[ndarray, ndarray]:
     """Return the violations of constraints, bounds and integrality, in this order.
 
     Parameters
@@ -152,9 +151,9 @@ def violations_by_tolerance(
 
 def violations(
     verifier: Verifier,
-    values: np.ndarray,
+    values: ndarray,
     tolerance: float = TOLERANCE,
-    known: np.ndarray | None = None,
+    known: ndarray | None = None,
 ) -> list[Violation]:
     """Return the constraints, bounds and integrality conditions that a point violates.
 
@@ -191,7 +190,7 @@ def violations(
     return [conditions[i] for i in violated]
 
 
-def _conditions(verifier: Verifier, activity: np.ndarray, values: np.ndarray) -> list[Violation]:
+def _conditions(verifier: Verifier, activity: ndarray, values: ndarray) -> list[Violation]:
     """All constraints, bounds and integrality conditions, also those that are not violated."""
     milp = verifier.instance.milp
     rounded = verifier.instance.rounded(values)
@@ -206,7 +205,7 @@ def _conditions(verifier: Verifier, activity: np.ndarray, values: np.ndarray) ->
     return list(map(Violation, names, *numbers.tolist()))
 
 
-def _nearest_activity(milp: MILP, values: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _nearest_activity(milp: MILP, values: ndarray, known: ndarray) -> ndarray:
     """The activity of each constraint nearest to its sides, if the other variables take any values
     within their bounds.
     """

@@ -7,6 +7,7 @@ enough.
 """
 
 import numpy as np
+from numpy import ndarray
 
 from ..numerics import finite_size
 from .assignments import entries_per_row
@@ -20,7 +21,7 @@ MIN_UNIT = 1e-300
 """Smallest unit of a constraint: violations are divided by it."""
 
 
-def variable_sizes(instance: Instance) -> np.ndarray:
+def variable_sizes(instance: Instance) -> ndarray:
     """Return the size of every variable, in (0, 1].
 
     Parameters
@@ -47,7 +48,7 @@ def variable_sizes(instance: Instance) -> np.ndarray:
     return sizes
 
 
-def _at_most_one(sizes: np.ndarray) -> np.ndarray:
+def _at_most_one(sizes: ndarray) -> ndarray:
     """The sizes in (0, 1); 1 instead of all others, also of NaN, infinity and 0."""
     return np.where((sizes > 0) & (sizes < 1), sizes, 1.0)
 
@@ -93,14 +94,14 @@ class Units:
         self.row = np.maximum(self._largest_terms(), self.side)
         self.row[entries_per_row(milp, ~milp.integer) == 0] = 0.0
 
-    def _largest_terms(self) -> np.ndarray:
+    def _largest_terms(self) -> ndarray:
         """The largest coefficient of each constraint, times the size of its variable."""
         entries = self.coefficients.tocoo()
         largest = np.zeros(self.milp.n_rows)
         np.maximum.at(largest, entries.row, entries.data * self.sizes[entries.col])
         return largest
 
-    def rows(self, values: np.ndarray) -> np.ndarray:
+    def rows(self, values: ndarray) -> ndarray:
         """Return the unit of every constraint at a point, with its rounding errors.
 
         Parameters
@@ -111,7 +112,7 @@ class Units:
         terms = self.coefficients @ np.minimum(values, self.max_term) + self.side
         return self.row + self.rounding * terms + MIN_UNIT
 
-    def bound(self, ends: np.ndarray) -> np.ndarray:
+    def bound(self, ends: ndarray) -> ndarray:
         """Return the unit of one bound of every variable.
 
         Parameters
@@ -123,7 +124,7 @@ class Units:
         exact = self.rounding * (self.sizes + finite)
         return np.where(self.exact, exact, np.maximum(self.sizes, finite))
 
-    def objective(self, values: np.ndarray | float) -> float:
+    def objective(self, values: ndarray | float) -> float:
         """Return the unit of differences between objectives and bounds.
 
         Parameters

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..errors import ProblemError, of_extra
 from ..renamed import Details
@@ -237,9 +238,9 @@ class Solution(Bounded):
     objective: float | None = None
     bound: float | None = None
     proof: Proof | None = None
-    inputs: list[np.ndarray] = field(default_factory=list)
-    outputs: list[np.ndarray] = field(default_factory=list)
-    values: np.ndarray | None = None
+    inputs: list[ndarray] = field(default_factory=list)
+    outputs: list[ndarray] = field(default_factory=list)
+    values: ndarray | None = None
     verification: Verification | None = None
     history: History = field(default_factory=History)
     seconds: float = 0.0
@@ -351,7 +352,7 @@ class Solution(Bounded):
         return "\n".join(lines)
 
 
-def _none_if_not_finite(values: np.ndarray) -> list[float | None]:
+def _none_if_not_finite(values: ndarray) -> list[float | None]:
     return [x if np.isfinite(x) else None for x in values.tolist()]
 
 

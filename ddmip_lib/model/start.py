@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..errors import ProblemError
 from .instance import Instance
@@ -13,7 +14,7 @@ from .solution import Solution
 
 def read_start(
     predictors: list[Predictor], read: Callable[[], Instance], given: tuple[Any, ...]
-) -> tuple[list[np.ndarray], dict[int, float]]:
+) -> tuple[list[ndarray], dict[int, float]]:
     """Read the arguments of `NeuralMIP.set_start`.
 
     Parameters
@@ -54,9 +55,7 @@ def read_start(
     return arrays, {}
 
 
-def _read_point(
-    instance: Instance, given: Any, expected: list[tuple[int, ...]]
-) -> np.ndarray | None:
+def _read_point(instance: Instance, given: Any, expected: list[tuple[int, ...]]) -> ndarray | None:
     """A full assignment, NaN where no value was given; None for a vector of inputs."""
     if isinstance(given, Solution):
         values = _values_of(given, instance)
@@ -77,7 +76,7 @@ def _read_point(
     return values
 
 
-def _values_of(solution: Solution, instance: Instance) -> np.ndarray:
+def _values_of(solution: Solution, instance: Instance) -> ndarray:
     names = solution.variables.names if solution.variables else None
     if solution.values is None or names != instance.milp.names:
         raise ProblemError(
@@ -86,7 +85,7 @@ def _values_of(solution: Solution, instance: Instance) -> np.ndarray:
     return solution.values.copy()
 
 
-def _require_inputs(instance: Instance, values: np.ndarray) -> None:
+def _require_inputs(instance: Instance, values: ndarray) -> None:
     """Raise an error if a network input has no finite value."""
     for mapping in instance.maps:
         missing = mapping.index[~np.isfinite(mapping.at(values))]

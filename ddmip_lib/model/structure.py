@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 from scipy.sparse.csgraph import connected_components
 
 from ..clock import check_time
@@ -59,8 +60,8 @@ class Structure:
     (3, 'budget up ph')
     """
 
-    block: np.ndarray
-    coupling: np.ndarray
+    block: ndarray
+    coupling: ndarray
     n: int
     master: int
     names: tuple[str, ...]
@@ -152,7 +153,7 @@ def _obstacle(milp: MILP, samples: sp.csr_matrix, n_cells: int) -> str:
 
 
 def _partitions(
-    milp: MILP, incidence: sp.csr_matrix, cell: np.ndarray, n_cells: int, relevant: np.ndarray
+    milp: MILP, incidence: sp.csr_matrix, cell: ndarray, n_cells: int, relevant: ndarray
 ) -> Iterator[Structure]:
     """The structure for each largest span of a constraint inside of a block.
 
@@ -168,7 +169,7 @@ def _partitions(
 
 
 def _structure(
-    milp: MILP, incidence: sp.csr_matrix, block: np.ndarray, relevant: np.ndarray
+    milp: MILP, incidence: sp.csr_matrix, block: ndarray, relevant: ndarray
 ) -> Structure:
     """The structure with these blocks."""
     n = int(block.max()) + 1
@@ -180,7 +181,7 @@ def _structure(
     return Structure(block, linking, n, int(in_master.sum()), names)
 
 
-def _sample_incidence(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
+def _sample_incidence(instance: Instance, free: ndarray) -> sp.csr_matrix:
     """Which free variables are inputs or outputs of each sample: (samples, variables)."""
     parts = []
     for mapping in instance.maps:
@@ -192,7 +193,7 @@ def _sample_incidence(instance: Instance, free: np.ndarray) -> sp.csr_matrix:
     return sp.vstack(parts, format="csr")
 
 
-def _constraint_incidence(milp: MILP, free: np.ndarray) -> sp.csr_matrix:
+def _constraint_incidence(milp: MILP, free: ndarray) -> sp.csr_matrix:
     """Which free variables each constraint has: (constraints, variables)."""
     rows = milp.rows
     incidence = sp.csr_matrix((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
@@ -201,15 +202,15 @@ def _constraint_incidence(milp: MILP, free: np.ndarray) -> sp.csr_matrix:
     return incidence
 
 
-def _components(incidence: sp.csr_matrix) -> np.ndarray:
+def _components(incidence: sp.csr_matrix) -> ndarray:
     """The connected component of each column, where columns of one row are connected."""
     graph = sp.block_array([[None, incidence], [incidence.T, None]])
     _, label = connected_components(graph, directed=False)
-    component: np.ndarray = np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
+    component: ndarray = np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
     return component
 
 
-def _cells(samples: sp.csr_matrix) -> np.ndarray:
+def _cells(samples: sp.csr_matrix) -> ndarray:
     """The cell of each network variable, in the order of the samples; -1 for other variables."""
     component = _components(samples)
     found, first = np.unique(component[samples.indices], return_index=True)
@@ -218,7 +219,7 @@ def _cells(samples: sp.csr_matrix) -> np.ndarray:
     return number[component]
 
 
-def _extended(incidence: sp.csr_matrix, cell: np.ndarray) -> np.ndarray:
+def _extended(incidence: sp.csr_matrix, cell: ndarray) -> ndarray:
     """Add to cells the variables that only their constraints have.
 
     A variable that several cells claim at the same time is not added to any.
@@ -235,9 +236,7 @@ def _extended(incidence: sp.csr_matrix, cell: np.ndarray) -> np.ndarray:
         contested |= (last >= 0) & ~claimed_once
 
 
-def _claims(
-    entries: sp.coo_matrix, cell: np.ndarray, unassigned: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _claims(entries: sp.coo_matrix, cell: ndarray, unassigned: ndarray) -> tuple[ndarray, ndarray]:
     """The first and the last cell that claims each unassigned variable.
 
     Of all constraints on one cell, those with the fewest unassigned variables claim them.
@@ -251,9 +250,7 @@ def _claims(
     return _label_range(entries.col[chosen], lowest[entries.row[chosen]], n_variables)
 
 
-def _label_range(
-    group: np.ndarray, label: np.ndarray, n_groups: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _label_range(group: ndarray, label: ndarray, n_groups: int) -> tuple[ndarray, ndarray]:
     """The lowest and the highest label from 0 on in each group; the highest is -1 without any."""
     known = label >= 0
     lowest = np.full(n_groups, np.iinfo(int).max)
@@ -263,7 +260,7 @@ def _label_range(
     return lowest, highest
 
 
-def _groups_of_constraints(incidence: sp.csr_matrix, label: np.ndarray, n: int) -> sp.csr_matrix:
+def _groups_of_constraints(incidence: sp.csr_matrix, label: ndarray, n: int) -> sp.csr_matrix:
     """Which of n cells, or blocks, have a variable in each constraint: (constraints, n)."""
     owned = np.flatnonzero(label >= 0)
     member = sp.csr_matrix((np.ones(len(owned)), (owned, label[owned])), shape=(len(label), n))

@@ -6,6 +6,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Expr, Model, Variable
 
 from ..errors import ProblemError
@@ -102,7 +103,7 @@ class Variables:
         count = Counter(self.names)
         return [name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names)]
 
-    def _evaluate(self, expression: Expr, values: np.ndarray) -> float:
+    def _evaluate(self, expression: Expr, values: ndarray) -> float:
         total = 0.0
         for term, coefficient in expression.terms.items():
             factors = [values[self._position(v)] for v in term.vartuple]

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Model
 
 from ..errors import ProblemError
@@ -138,7 +139,7 @@ class Verifier:
         improvement = IMPROVEMENT * self.units.objective(old)
         return self.instance.milp.sign * (new - old) < -improvement
 
-    def check(self, values: np.ndarray, tolerance: float = TOLERANCE) -> Verification:
+    def check(self, values: ndarray, tolerance: float = TOLERANCE) -> Verification:
         """Verify a full assignment.
 
         Parameters
@@ -183,7 +184,7 @@ class Verifier:
             objective_unit=self.units.objective(objective),
         )
 
-    def _require_values(self, values: np.ndarray) -> None:
+    def _require_values(self, values: ndarray) -> None:
         milp = self.instance.milp
         if values.shape != (milp.n_variables,):
             raise ProblemError(
@@ -194,7 +195,7 @@ class Verifier:
             name = milp.names[int(np.argmin(known))]
             raise ProblemError(f"the point has no finite value for {name}.")
 
-    def _undefined(self, values: np.ndarray, raws: list[np.ndarray]) -> str:
+    def _undefined(self, values: ndarray, raws: list[ndarray]) -> str:
         """Which network or output has no finite value; empty if all have one."""
         inputs = self.instance.inputs(values)
         for predictor, x, raw in zip(self.instance.predictors, inputs, raws, strict=True):
@@ -202,7 +203,7 @@ class Verifier:
                 return not_finite(predictor.net, x)
         return "" if np.isfinite(values).all() else "an output variable has no finite value"
 
-    def _mistakes(self, values: np.ndarray, raws: list[np.ndarray]) -> Mistakes:
+    def _mistakes(self, values: ndarray, raws: list[ndarray]) -> Mistakes:
         """The differences between the output variables and the networks, over all predictors."""
         sizes = self.units.sizes
         networks = zip(self.instance.networks, raws, strict=True)
@@ -212,7 +213,7 @@ class Verifier:
         )
         return Mistakes(max(errors), sum(wrong), min(logits))
 
-    def _worst(self, linear: list[np.ndarray], outputs: Mistakes, tolerance: float) -> str:
+    def _worst(self, linear: list[ndarray], outputs: Mistakes, tolerance: float) -> str:
         """What is violated most, of the first kind of violation that there is; or empty."""
         milp = self.instance.milp
         kinds = (
@@ -227,7 +228,7 @@ class Verifier:
             return "an output variable differs from the output of its network"
         return ""
 
-    def missed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def missed(self, values: ndarray) -> tuple[ndarray, ndarray]:
         """Return the violations of constraints and of bounds, in their units.
 
         Parameters
@@ -249,7 +250,7 @@ class Verifier:
         model.setObjective(0.0)
         return model, model.getVars()
 
-    def _other_violations(self, values: np.ndarray) -> tuple[str, ...]:
+    def _other_violations(self, values: ndarray) -> tuple[str, ...]:
         """The nonlinear constraints if SCIP finds that they do not hold together, else none."""
         others = self.instance.milp.others
         if not others:
@@ -263,5 +264,5 @@ class Verifier:
         return tuple(f"{constraint.kind} {constraint.name}" for constraint in others)
 
 
-def _largest(violations: np.ndarray) -> float:
+def _largest(violations: ndarray) -> float:
     return float(violations.max(initial=0.0))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 
 from ..errors import ProblemError, UnsupportedNetworkError
@@ -24,7 +25,7 @@ class BlackBox(nn.Module):
     """
 
     def __init__(
-        self, function: Callable[[np.ndarray], np.ndarray], n_outputs: int, width: float
+        self, function: Callable[[ndarray], ndarray], n_outputs: int, width: float
     ) -> None:
         super().__init__()
         self.function = function
@@ -80,7 +81,7 @@ class Differences(torch.autograd.Function):
 
 
 def black_box(
-    function: Callable[[np.ndarray], np.ndarray], n_outputs: int = 1, width: float = 1e-3
+    function: Callable[[ndarray], ndarray], n_outputs: int = 1, width: float = 1e-3
 ) -> BlackBox:
     r"""Use a Python function as a network: trees, simulators, tables.
 

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from ..bounds.layer import linear_layer
@@ -32,7 +33,7 @@ HEADER = re.compile(
     r" ?){0,32})\), ?\}\s*"
 )
 FilePath = str | os.PathLike[str]
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, ndarray]
 
 
 def _header(file: IO[bytes]) -> tuple[np.dtype[Any], int]:

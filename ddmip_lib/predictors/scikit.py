@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
 from ..errors import UnsupportedNetworkError
 
-LAYERS = {unit.sklearn: unit.layer for unit in ACTIVATIONS.values()}
+LAYERS_BY_NAME = {unit.sklearn: unit.layer for unit in ACTIVATIONS.values()}
 LINEAR = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "LogisticRegression")
 SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler")
 
-Layers = list[tuple[np.ndarray, np.ndarray]]
+Layers = list[tuple[ndarray, ndarray]]
 """Weight and bias of each layer."""
 
 
@@ -75,7 +76,7 @@ def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
     if name in ("MLPRegressor", "MLPClassifier") and _fitted(estimator, "out_activation_") != "exp":
         weights = [weight.T.astype(float) for weight in estimator.coefs_]
         layers = list(zip(weights, estimator.intercepts_, strict=True))
-        return layers, LAYERS.get(estimator.activation, nn.Identity)
+        return layers, LAYERS_BY_NAME.get(estimator.activation, nn.Identity)
     raise UnsupportedNetworkError(
         f"{name} is no network that from_sklearn reads (see its documentation): pass"
         " black_box(estimator.predict)."
@@ -101,7 +102,7 @@ def _read_scaled_target(estimator: Any) -> tuple[Layers, type[nn.Module]]:
     return layers, activation
 
 
-def _scaler(step: Any) -> tuple[np.ndarray, np.ndarray]:
+def _scaler(step: Any) -> tuple[ndarray, ndarray]:
     """Factor and shift of each column."""
     name = type(step).__name__
     if name not in SCALERS or getattr(step, "clip", False):

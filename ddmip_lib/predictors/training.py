@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor, nn
 
 from ..clock import now
@@ -263,7 +264,7 @@ def train(
     return trained
 
 
-def _standardisation(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
+def _standardisation(data: Dataset) -> tuple[ndarray, ndarray]:
     """Mean and standard deviation by which features are standardised."""
     width = data.features.shape[1]
     mean, std = (data.mean, data.std) if data.standardise else (np.zeros(width), np.ones(width))
@@ -276,7 +277,7 @@ def _standardisation(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
 def _train_or_load(
     net: nn.Module,
     data: Dataset,
-    moments: tuple[np.ndarray, np.ndarray],
+    moments: tuple[ndarray, ndarray],
     protocol: _Protocol,
     progress: bool,
     cache: bool,
@@ -300,7 +301,7 @@ def _train_or_load(
 
 
 def _cache_key(
-    net: nn.Module, data: Dataset, moments: tuple[np.ndarray, np.ndarray], protocol: _Protocol
+    net: nn.Module, data: Dataset, moments: tuple[ndarray, ndarray], protocol: _Protocol
 ) -> str | None:
     """A hash of all that determines the weights."""
     parts = [

@@ -10,6 +10,7 @@ program are the prices, and with $\delta$ binary it selects one column of each b
 """
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import SCIP_PARAMEMPHASIS, SCIP_PARAMSETTING, Model
 
 from ..clock import now
@@ -64,11 +65,11 @@ class ColumnPool:
         return len(self.at)
 
     @property
-    def block(self) -> np.ndarray:
+    def block(self) -> ndarray:
         """Block of each column."""
         return self.blocks.block[self.at]
 
-    def add(self, at: np.ndarray, u: np.ndarray, value: np.ndarray) -> None:
+    def add(self, at: ndarray, u: ndarray, value: ndarray) -> None:
         """Append columns that are not in the pool yet.
 
         A column that alone exceeds a capacity is added too: no choice contains it, but the prices
@@ -90,7 +91,7 @@ class ColumnPool:
         self.use = np.concatenate([self.use, use])
         self.key = np.concatenate([self.key, key[new]])
 
-    def _key(self, at: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def _key(self, at: ndarray, u: ndarray) -> ndarray:
         """Hash the columns, with points rounded to 1e-7 of the box.
 
         Two of 10^7 different points have one key in one of 10^5 runs.
@@ -137,11 +138,11 @@ class ColumnPool:
         none = np.zeros(len(capacities))
         return master.solve_in_two_phases(TradePrices(none + 1.0, none))
 
-    def reduced(self, lp: MasterSolution) -> np.ndarray:
+    def reduced(self, lp: MasterSolution) -> ndarray:
         """Return the reduced cost of each column, positive where it would improve the program."""
         return lp.reduced(self.block, self.value, self.use)
 
-    def rounded(self, shares: np.ndarray) -> np.ndarray | None:
+    def rounded(self, shares: ndarray) -> ndarray | None:
         """Select columns greedily, in the order of their weights, as long as they fit.
 
         Parameters
@@ -175,7 +176,7 @@ class ColumnPool:
             return None
         return columns
 
-    def _rounding_order(self, shares: np.ndarray) -> np.ndarray:
+    def _rounding_order(self, shares: ndarray) -> ndarray:
         """Sort columns by weight, then by value for scaled use."""
         scaled_use = self.use @ (1.0 / np.maximum(np.abs(self.blocks.capacities), 1e-9))
         use_per_value = scaled_use / np.maximum(self.value, 1e-9)
@@ -185,12 +186,12 @@ class ColumnPool:
         useful = (self.value > 0) | (shares > 0.5)
         return order[useful[order]]
 
-    def _fitting(self, columns: np.ndarray, free: np.ndarray, left: np.ndarray) -> np.ndarray:
+    def _fitting(self, columns: ndarray, free: ndarray, left: ndarray) -> ndarray:
         """Return the columns of free blocks that alone use no more than is left."""
         fits = (self.use[columns] <= left + 1e-12).all(axis=1)
         return columns[free[self.block[columns]] & fits]
 
-    def _leading(self, columns: np.ndarray, left: np.ndarray) -> np.ndarray:
+    def _leading(self, columns: ndarray, left: ndarray) -> ndarray:
         """Return the first column of each block, up to the first that does not fit any more."""
         first = np.unique(self.block[columns], return_index=True)[1]
         leading = columns[np.sort(first)]
@@ -201,14 +202,14 @@ class ColumnPool:
 
     def select(
         self,
-        among: np.ndarray,
-        start: np.ndarray | None,
+        among: ndarray,
+        start: ndarray | None,
         gap: float,
         nodes: int,
         seconds: float,
         seed: int = 0,
         emphasis: str = "default",
-    ) -> np.ndarray | None:
+    ) -> ndarray | None:
         """Select the best columns among candidates by SCIP.
 
         Parameters

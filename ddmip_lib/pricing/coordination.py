@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import now
 from ..device import check_place
@@ -216,7 +217,7 @@ class PriceCoordination(Method):
         return CoordinationState.empty(blocks, run.incumbent(), run.deadline, run.seed, executor)
 
     @renamed_keywords(market="state", seen="prices")
-    def round(self, state: CoordinationState, prices: np.ndarray | None = None) -> None:
+    def round(self, state: CoordinationState, prices: ndarray | None = None) -> None:
         """Run one round: columns, the linear program, new prices, and a choice by rounding.
 
         Parameters

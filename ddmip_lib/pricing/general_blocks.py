@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..linearisation.elastic import Constraints, ElasticModel
 from ..linearisation.tangent import linearise
@@ -67,10 +68,10 @@ class JointElasticModel(ElasticModel):
     Output errors have the same unit for all outputs, and integers are not limited to small moves.
     """
 
-    def _sizes(self) -> np.ndarray:
+    def _sizes(self) -> ndarray:
         return np.ones(len(self.outputs))
 
-    def _moves(self, point: np.ndarray, radius: float | np.ndarray) -> list[Constraints]:
+    def _moves(self, point: ndarray, radius: float | ndarray) -> list[Constraints]:
         return []
 
 
@@ -170,7 +171,7 @@ class GeneralColumnGeneration(ColumnGeneration):
             before = found
         return "iteration_limit"
 
-    def _start(self, run: Run, k: int) -> np.ndarray | None:
+    def _start(self, run: Run, k: int) -> ndarray | None:
         """Return the start of round k, None for the best known columns."""
         if k == 0 and run.problem.start is not None:
             return self.instance.assignment(run.problem.start, rest=0.0)
@@ -186,7 +187,7 @@ class GeneralColumnGeneration(ColumnGeneration):
             found["prices"] = -found["prices"]
         return found
 
-    def round(self, start: np.ndarray | None) -> None:
+    def round(self, start: ndarray | None) -> None:
         """Generate columns, solve the linear program, choose columns and refine a choice.
 
         Parameters
@@ -208,21 +209,21 @@ class GeneralColumnGeneration(ColumnGeneration):
             columns = np.argsort(drawn, kind="stable")
             self._follow_path(self.pool.assembled(columns), self.joint)
 
-    def _best_columns(self) -> np.ndarray:
+    def _best_columns(self) -> ndarray:
         """Return the point of the columns of least reduced cost, a random one without prices."""
         if self.lp is None:
             return self._random_point()
         reduced = self.pool.reduced(self.lp)
         return self.pool.assembled(np.argsort(reduced, kind="stable"))
 
-    def _reduced_cost(self) -> np.ndarray:
+    def _reduced_cost(self) -> ndarray:
         """Return the cost of each variable less its price; no resource has one at first."""
         s = self.instance.milp
         if self.lp is None:
             return s.sign * s.cost
         return self.lp.phase_factor * s.sign * s.cost + self.pool.coupling.T @ self.lp.prices
 
-    def _random_point(self) -> np.ndarray:
+    def _random_point(self) -> ndarray:
         """Return a point with uniformly distributed network inputs."""
         s = self.instance.milp
         inputs = self.instance.free_inputs
@@ -233,12 +234,12 @@ class GeneralColumnGeneration(ColumnGeneration):
         values[inputs] = np.where(integer, np.minimum(np.floor(drawn), upper), drawn)
         return values
 
-    def _follow_path(self, start: np.ndarray, model: ElasticModel) -> None:
+    def _follow_path(self, start: ndarray, model: ElasticModel) -> None:
         point = model.nearest(start, self.step_seconds)
         if point is not None and self.seconds_left > 0:
             _Path(self, model).follow(point)
 
-    def _add_columns(self, values: np.ndarray) -> None:
+    def _add_columns(self, values: ndarray) -> None:
         """Complete a point near the inputs of `values` at the prices; its parts become columns."""
         point = self.separable.nearest(values, self.step_seconds)
         if point is None:
@@ -248,7 +249,7 @@ class GeneralColumnGeneration(ColumnGeneration):
         if completed is not None:
             self.evaluate(completed.values)
 
-    def evaluate(self, values: np.ndarray) -> np.ndarray:
+    def evaluate(self, values: ndarray) -> ndarray:
         """Return the point with true outputs; its parts become columns, and it is verified."""
         s = self.instance.milp
         evaluated = self.instance.with_outputs(np.clip(values, s.lower, s.upper))
@@ -277,7 +278,7 @@ class GeneralColumnGeneration(ColumnGeneration):
         if chosen is not None and self.incumbent.consider(chosen).feasible:
             self.incumbent.consider_inputs(chosen, self.step_seconds)
 
-    def gather(self, points: Sequence[Sequence[np.ndarray]]) -> None:
+    def gather(self, points: Sequence[Sequence[ndarray]]) -> None:
         """Add columns near evaluated points for at most half of the time, then choose.
 
         Parameters
@@ -306,7 +307,7 @@ class _Path:
         self.count = search.structure.n if separable else 1
         self.max_steps = MAX_BLOCK_STEPS if separable else MAX_JOINT_STEPS
 
-    def follow(self, values: np.ndarray) -> None:
+    def follow(self, values: ndarray) -> None:
         """Make steps until all radii are too small or the time is over."""
         radius = np.full(self.count, MAX_RADIUS)
         values, cost = self._completed(values)
@@ -321,7 +322,7 @@ class _Path:
             cost = np.where(accepted, trial_cost, cost)
             radius = np.where(accepted, radius, SHRINKING_FACTOR * radius)
 
-    def _trial(self, values: np.ndarray, radius: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _trial(self, values: ndarray, radius: ndarray) -> tuple[ndarray, ndarray]:
         tangent = linearise(self.search.instance, values)
         radii = radius[self.label[self.model.inputs]]
         step = self.model.step(values, tangent, radii, self.penalty, self.search.step_seconds)
@@ -329,7 +330,7 @@ class _Path:
             return values, np.full(self.count, np.inf)
         return self._completed(step.values)
 
-    def _completed(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _completed(self, values: ndarray) -> tuple[ndarray, ndarray]:
         """Return the completed point and the cost of its blocks, infinite if there is none."""
         found = self.model.complete(values, self.penalty, self.search.step_seconds)
         if found is None:
@@ -340,6 +341,6 @@ class _Path:
         return found.values, np.bincount(self.label[owned], cost[owned], self.count)
 
 
-def _output_penalty(cost: np.ndarray) -> float:
+def _output_penalty(cost: ndarray) -> float:
     """Return the penalty of one unit of output error."""
     return OUTPUT_PENALTY * max(float(np.abs(cost).max()), 1e-9)

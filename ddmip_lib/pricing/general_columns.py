@@ -14,6 +14,7 @@ program selects one column of each block.
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..model.incumbent import Incumbent
 from ..model.structure import Structure
@@ -59,7 +60,7 @@ class GeneralColumns:
             (np.ones(len(own)), (own, structure.block[own])), shape=(s.n_variables, structure.n)
         )
         self.row_member = (abs(s.rows[~structure.coupling]) @ self.member).astype(bool).tocsr()
-        self.points: list[np.ndarray] = []
+        self.points: list[ndarray] = []
         self.block = np.zeros(0, dtype=int)
         self.point = np.zeros(0, dtype=int)
         self.value = np.zeros(0)
@@ -68,7 +69,7 @@ class GeneralColumns:
     def __len__(self) -> int:
         return len(self.block)
 
-    def add(self, values: np.ndarray) -> None:
+    def add(self, values: ndarray) -> None:
         """Append the parts of a point that satisfy their block's constraints and are new.
 
         Parameters
@@ -90,13 +91,13 @@ class GeneralColumns:
         self.point = np.append(self.point, np.full(len(new), len(self.points)))
         self.points.append(values)
 
-    def _feasible_blocks(self, values: np.ndarray) -> np.ndarray:
+    def _feasible_blocks(self, values: ndarray) -> ndarray:
         missed, outside = self.incumbent.missed(values)
         violated = self.row_member.T @ (missed[~self.structure.coupling] > TOLERANCE)
         violated = violated + self.member.T @ (outside > TOLERANCE)
         return np.flatnonzero(violated == 0)
 
-    def _master(self, among: np.ndarray) -> RestrictedMaster:
+    def _master(self, among: ndarray) -> RestrictedMaster:
         """Return the program over some columns and the master's variables."""
         s = self.milp
         n = self.structure.n
@@ -125,11 +126,11 @@ class GeneralColumns:
         violation = np.ones(len(master.capacities) + master.n)
         return master.solve_in_two_phases(TradePrices(violation, -violation))
 
-    def reduced(self, lp: MasterSolution) -> np.ndarray:
+    def reduced(self, lp: MasterSolution) -> ndarray:
         """Return the reduced cost of each column, positive where it would improve the program."""
         return lp.reduced(self.block, self.value, self.use)
 
-    def choose(self, among: np.ndarray, seconds: float) -> np.ndarray | None:
+    def choose(self, among: ndarray, seconds: float) -> ndarray | None:
         """Select the best columns among candidates by HiGHS.
 
         Parameters
@@ -152,7 +153,7 @@ class GeneralColumns:
         delta, master = np.split(point, [len(among)])
         return self.assembled(among[delta > 0.5], master)
 
-    def assembled(self, chosen: np.ndarray, master: np.ndarray | float = 0.0) -> np.ndarray:
+    def assembled(self, chosen: ndarray, master: ndarray | float = 0.0) -> ndarray:
         """Combine columns to a full assignment.
 
         Parameters

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..programs.lp import LPProposal, LPSolver
 from ..programs.program import Program, Rows
@@ -47,10 +48,10 @@ class MasterSolution(NamedTuple):
     """
 
     value: float
-    prices: np.ndarray
-    convexity_duals: np.ndarray
-    weights: np.ndarray
-    extra: np.ndarray
+    prices: ndarray
+    convexity_duals: ndarray
+    weights: ndarray
+    extra: ndarray
 
     @property
     def lacking(self) -> float:
@@ -66,7 +67,7 @@ class MasterSolution(NamedTuple):
         """Factor of values in reduced costs: 0 as long as resources are missing, else 1."""
         return 1.0 if self.lacking <= MISSING_TOLERANCE else 0.0
 
-    def reduced(self, block: np.ndarray, value: np.ndarray, use: np.ndarray) -> np.ndarray:
+    def reduced(self, block: ndarray, value: ndarray, use: ndarray) -> ndarray:
         """Return the reduced costs of columns, positive where they would improve the program."""
         return value * self.phase_factor - use @ self.prices - self.convexity_duals[block]
 
@@ -74,8 +75,8 @@ class MasterSolution(NamedTuple):
 class TradePrices(NamedTuple):
     """Prices at which the first resources may be bought and sold."""
 
-    buy: np.ndarray
-    sell: np.ndarray
+    buy: ndarray
+    sell: ndarray
 
 
 class MasterVariables(NamedTuple):
@@ -91,14 +92,14 @@ class MasterVariables(NamedTuple):
         Bounds, and which variables are integer.
     """
 
-    cost: np.ndarray
+    cost: ndarray
     matrix: sp.spmatrix
-    lower: np.ndarray
-    upper: np.ndarray
-    integer: np.ndarray
+    lower: ndarray
+    upper: ndarray
+    integer: ndarray
 
     @classmethod
-    def nonnegative(cls, cost: np.ndarray, matrix: sp.spmatrix, integer: bool) -> Self:
+    def nonnegative(cls, cost: ndarray, matrix: sp.spmatrix, integer: bool) -> Self:
         """Return variables without upper bounds."""
         zeros = np.zeros(len(cost))
         return cls(cost, matrix, zeros, zeros + np.inf, np.full(len(cost), integer))
@@ -129,14 +130,14 @@ class RestrictedMaster(NamedTuple):
 
     n: int
     optional: bool
-    block: np.ndarray
-    value: np.ndarray
-    use: np.ndarray
-    capacities: np.ndarray
-    demands: np.ndarray | None = None
+    block: ndarray
+    value: ndarray
+    use: ndarray
+    capacities: ndarray
+    demands: ndarray | None = None
     others: tuple[MasterVariables, ...] = ()
 
-    def of_blocks(self, blocks: np.ndarray, capacities: np.ndarray) -> Self:
+    def of_blocks(self, blocks: ndarray, capacities: ndarray) -> Self:
         """Return the program of the blocks in a mask, with other capacities."""
         columns = blocks[self.block]
         number = np.cumsum(blocks) - 1
@@ -249,11 +250,11 @@ class DualPoint(NamedTuple):
         Difference to the profit of the block's second best choice.
     """
 
-    prices: np.ndarray
+    prices: ndarray
     value: float
-    column: np.ndarray
-    profit: np.ndarray
-    lead: np.ndarray
+    column: ndarray
+    profit: ndarray
+    lead: ndarray
 
 
 class DominantColumns:
@@ -277,7 +278,7 @@ class DominantColumns:
         self.block = block[order]
         self.first = np.searchsorted(self.block, np.arange(master.n))
 
-    def at(self, prices: np.ndarray) -> DualPoint:
+    def at(self, prices: ndarray) -> DualPoint:
         """Return the best column of every block at these prices."""
         master = self.master
         profit = np.append(master.value - master.use @ prices, 0.0)[self.number]
@@ -293,7 +294,7 @@ class DominantColumns:
 
 def solve_master_by_sifting(
     master: RestrictedMaster,
-    known_prices: np.ndarray | None = None,
+    known_prices: ndarray | None = None,
     max_free_blocks: int = MAX_FREE_BLOCKS,
 ) -> MasterSolution:
     """Solve a feasible program over many blocks by smaller ones.
@@ -327,7 +328,7 @@ class _Sifting:
     """The state between two rounds: the best prices so far, and which blocks are free there."""
 
     def __init__(
-        self, master: RestrictedMaster, known_prices: np.ndarray | None, max_free_blocks: int
+        self, master: RestrictedMaster, known_prices: ndarray | None, max_free_blocks: int
     ) -> None:
         self.master = master
         self.dominant = DominantColumns(master)
@@ -341,7 +342,7 @@ class _Sifting:
         self.best = min(points, key=lambda point: point.value)
         self.free = self._least_dominant()
 
-    def _least_dominant(self) -> np.ndarray:
+    def _least_dominant(self) -> ndarray:
         """Return a mask of the blocks whose best column has the smallest lead."""
         mask = np.zeros(self.master.n, dtype=bool)
         mask[np.argsort(self.best.lead, kind="stable")[: self.max_free_blocks]] = True
@@ -366,7 +367,7 @@ class _Sifting:
         self._update(point, inside)
         return None
 
-    def _solve_smaller(self, fixed: np.ndarray) -> MasterSolution:
+    def _solve_smaller(self, fixed: ndarray) -> MasterSolution:
         """Solve the program of the free blocks, with prices in a box; trading prices bound them."""
         prices = self.best.prices
         lower = prices * max(1 - self.width, 0.0)
@@ -394,7 +395,7 @@ class _Sifting:
             self.width *= 0.5
 
 
-def _sampled_prices(master: RestrictedMaster, max_blocks: int) -> np.ndarray:
+def _sampled_prices(master: RestrictedMaster, max_blocks: int) -> ndarray:
     """Return prices of every k-th block alone, with its part of the capacities."""
     sampled = np.arange(master.n) % -(-master.n // max_blocks) == 0
     sample = master.of_blocks(sampled, sampled.sum() / master.n * master.capacities)

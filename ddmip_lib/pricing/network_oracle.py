@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import nn
 
 from ..device import place
@@ -45,9 +46,9 @@ class PricingResult(NamedTuple):
         Objective coefficients, (k,).
     """
 
-    at: np.ndarray
-    u: np.ndarray
-    value: np.ndarray
+    at: ndarray
+    u: ndarray
+    value: ndarray
 
 
 class Shard(NamedTuple):
@@ -80,9 +81,9 @@ class PricingRequest(NamedTuple):
         Seed or generator of the random numbers.
     """
 
-    rates: np.ndarray
-    gain: np.ndarray
-    known: np.ndarray
+    rates: ndarray
+    gain: ndarray
+    known: ndarray
     seed: tuple[int, int] | np.random.Generator
 
 
@@ -144,7 +145,7 @@ class NetworkOracle(NamedTuple):
         return found._replace(at=part.at[found.at])
 
     def _pricing_problem(
-        self, shard: Shard, at: np.ndarray, request: PricingRequest, noise: np.ndarray
+        self, shard: Shard, at: ndarray, request: PricingRequest, noise: ndarray
     ) -> PricingProblem:
         mode = shard.part.mode[at]
         gain = np.full(len(at), np.inf) if shard.predictor.gives_class else request.gain[mode]
@@ -153,8 +154,8 @@ class NetworkOracle(NamedTuple):
         return PricingProblem.of(shard.part, at, up, down, gain, margin)
 
     def _starts(
-        self, part: BlockRows, at: np.ndarray, request: PricingRequest
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, part: BlockRows, at: ndarray, request: PricingRequest
+    ) -> tuple[ndarray, ndarray]:
         """Return start points, (k, p), and factors of the costs up and down, (2, k, p)."""
         draw = np.random.default_rng(request.seed)
         n = len(part.at)
@@ -180,10 +181,10 @@ class NetworkOracle(NamedTuple):
         return known[key]
 
 
-def rows_of_shards(blocks: Blocks) -> list[np.ndarray]:
+def rows_of_shards(blocks: Blocks) -> list[ndarray]:
     """Return the table rows of each shard: rows of one network whose box is not a single point."""
     free = (blocks.lower < blocks.upper).any(axis=1)
-    parts = list[np.ndarray]()
+    parts = list[ndarray]()
     for number in np.unique(blocks.predictor):
         rows = np.flatnonzero(free & (blocks.predictor == number))
         if len(rows):
@@ -224,7 +225,7 @@ def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.r
     return [(salt, k) for k in range(n)]
 
 
-def _best_known(state: CoordinationState) -> np.ndarray:
+def _best_known(state: CoordinationState) -> ndarray:
     """Return for each row of the table its column of highest profit, or else its base point."""
     pool = state.pool
     points = state.blocks.base.copy()
@@ -242,9 +243,7 @@ def _base_points(blocks: Blocks, predictors: list[Predictor]) -> list[PricingRes
     return found
 
 
-def _shortened(
-    blocks: Blocks, columns: PricingResult, number: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _shortened(blocks: Blocks, columns: PricingResult, number: int) -> tuple[ndarray, ndarray]:
     """Return the columns of one network that alone exceed a capacity, shortened until they fit."""
     own = blocks.predictor[columns.at] == number
     at = columns.at[own]
@@ -257,7 +256,7 @@ def _shortened(
     return at[exceeds], (blocks.base[at] + fraction * move)[exceeds]
 
 
-def _mixed(state: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarray]:
+def _mixed(state: CoordinationState, number: int) -> tuple[ndarray, ndarray]:
     """Return points between columns of one row that have fractional weights in the linear program.
 
     They are the weighted mean, and the base point plus the weighted sum of the columns' distances
@@ -281,8 +280,8 @@ def _mixed(state: CoordinationState, number: int) -> tuple[np.ndarray, np.ndarra
 def evaluate_columns(
     predictor: Predictor,
     blocks: Blocks | BlockRows,
-    at: np.ndarray,
-    u: np.ndarray,
+    at: ndarray,
+    u: ndarray,
     classes_only: bool = True,
 ) -> PricingResult:
     """Evaluate points by the true network, and return those that are columns.

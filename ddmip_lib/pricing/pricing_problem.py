@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 from ..clock import check_time
@@ -59,10 +60,10 @@ class PricingProblem(NamedTuple):
     def of(
         cls,
         blocks: Blocks | BlockRows,
-        at: np.ndarray,
-        up: np.ndarray,
-        down: np.ndarray,
-        gain: np.ndarray,
+        at: ndarray,
+        up: ndarray,
+        down: ndarray,
+        gain: ndarray,
         margin: float = MIN_LOGIT,
     ) -> "PricingProblem":
         """Return the pricing problems of rows `at` of the table of `Blocks`.

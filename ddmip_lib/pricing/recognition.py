@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..bounds.layer_list import output_range
 from ..clock import check_time
@@ -58,7 +59,7 @@ class PiecewiseTerm(NamedTuple):
     input: int
     slope: float
     base: float
-    use: np.ndarray
+    use: ndarray
     upper: float
 
     @property
@@ -85,18 +86,18 @@ class BlockMode(NamedTuple):
     mode: tuple[Any, ...]
     parts: dict[str, Any]
     row: int
-    lower: np.ndarray
-    upper: np.ndarray
-    base: np.ndarray
-    fixed: np.ndarray
+    lower: ndarray
+    upper: ndarray
+    base: ndarray
+    fixed: ndarray
 
 
 class BlockConstraints(NamedTuple):
     """The constraints `matrix @ v <= side` of one block, and which are sides of equations."""
 
-    matrix: np.ndarray
-    side: np.ndarray
-    equation: np.ndarray
+    matrix: ndarray
+    side: ndarray
+    equation: ndarray
 
 
 _found: WeakKeyDictionary[NeuralMIP, tuple[str, Blocks | Structure]] = WeakKeyDictionary()
@@ -197,7 +198,7 @@ class BlockReader:
         self._read_constraints(structure.coupling, constant)
         self._read_networks(instance)
 
-    def _read_constraints(self, coupling: np.ndarray, constant: np.ndarray) -> None:
+    def _read_constraints(self, coupling: ndarray, constant: ndarray) -> None:
         """Read every constraint as `rows @ v <= side`; those on several blocks are resources."""
         s = self.milp
         rows = sp.vstack([s.rows, -s.rows], format="csr")
@@ -235,7 +236,7 @@ class BlockReader:
                 self.output_lower[output] = lower
                 self.output_upper[output] = upper
 
-    def modes(self, own: np.ndarray) -> list[BlockMode]:
+    def modes(self, own: ndarray) -> list[BlockMode]:
         """Return the rows of the table of the block with these variables.
 
         Raises
@@ -308,7 +309,7 @@ class FixedBlock:
     """
 
     def __init__(
-        self, reader: BlockReader, own: np.ndarray, integer: np.ndarray, values: np.ndarray
+        self, reader: BlockReader, own: ndarray, integer: ndarray, values: ndarray
     ) -> None:
         self.reader = reader
         self.reader = reader
@@ -372,7 +373,7 @@ class FixedBlock:
             if not single.any() or (self.lower > self.upper).any():
                 return constraints
 
-    def _add_capped(self, row: np.ndarray, side: float, y: int, t: int) -> None:
+    def _add_capped(self, row: ndarray, side: float, y: int, t: int) -> None:
         """Read the constraint t <= factor * y."""
         _require(t not in self.capped and side == 0 and row[y] < 0)
         factor = -row[y] / row[t]
@@ -380,13 +381,13 @@ class FixedBlock:
         _require(self.lower[t] <= smallest + RECOGNITION_TOLERANCE)
         self.capped[t] = y, factor
 
-    def _add_term(self, row: np.ndarray, side: float, x: int, a: int) -> None:
+    def _add_term(self, row: ndarray, side: float, x: int, a: int) -> None:
         """Read the constraint a >= slope * (x - base)."""
         _require(self.lower[a] == 0 and not self.gain[a] and (self.use[a] >= 0).all())
         slope = -row[x] / row[a]
         self.terms.append(PiecewiseTerm(a, x, slope, side / row[x], self.use[a], self.upper[a]))
 
-    def _add_input_term(self, x: int) -> np.ndarray:
+    def _add_input_term(self, x: int) -> ndarray:
         """Add the term of an input in coupling constraints; return the use at its start."""
         slope = 1.0 if (self.use[x] >= 0).all() else -1.0
         use = slope * self.use[x]
@@ -413,7 +414,7 @@ class FixedBlock:
         }
         return self._with_box(fixed, parts, int(self.reader.row[self.own[y]]))
 
-    def _valued_variable(self, free: np.ndarray) -> int:
+    def _valued_variable(self, free: ndarray) -> int:
         """Return the only variable with an objective coefficient."""
         valued = np.flatnonzero(free & (self.gain != 0)).tolist()
         _require(len(valued) == 1 and not (self.gain * self.lower)[~free].any())
@@ -421,7 +422,7 @@ class FixedBlock:
         _require(self.gain[t] > 0 and (self.use[t] <= 0).all())
         return t
 
-    def _check(self, t: int, y: int, using: np.ndarray) -> None:
+    def _check(self, t: int, y: int, using: ndarray) -> None:
         """Raise unless output y and the terms are all that `using` and the objective depend on."""
         variables = {term.variable for term in self.terms}
         _require(self.is_output[y])
@@ -437,7 +438,7 @@ class FixedBlock:
         _require(len({(term.variable, term.slope > 0) for term in self.terms}) == len(self.terms))
         _require(len({(term.variable, term.input) for term in self.terms}) == len(variables))
 
-    def _with_box(self, fixed: np.ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
+    def _with_box(self, fixed: ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
         """Add box, base point and use in the order of the network's inputs."""
         mapping = self.reader.maps[parts["predictor"]]
         index = mapping.index[row]
@@ -458,16 +459,14 @@ class FixedBlock:
         key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
         return BlockMode(key, parts, row, lower, upper, base, fixed)
 
-    def _rates(self, place: np.ndarray, resources: int) -> np.ndarray:
+    def _rates(self, place: ndarray, resources: int) -> ndarray:
         """Use of each resource by a unit of each input, upwards and downwards."""
         rates = np.zeros((2, len(place), resources))
         for term in self.terms:
             rates[int(term.slope < 0), place == term.input] += abs(term.slope) * term.use
         return rates
 
-    def _limit_inputs(
-        self, place: np.ndarray, start: np.ndarray, lower: np.ndarray, upper: np.ndarray
-    ) -> None:
+    def _limit_inputs(self, place: ndarray, start: ndarray, lower: ndarray, upper: ndarray) -> None:
         """Move start and box of the inputs, in place, to bases and ends of the terms."""
         for term in self.terms:
             at = place == term.input

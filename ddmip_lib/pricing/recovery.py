@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy import ndarray
 
 from ..clock import unlimited
 from ..errors import ProblemError
@@ -25,7 +26,7 @@ from .pricing_problem import PricingProblem, reduce_to_boundary
 from .recognition import require_blocks
 from .state import CoordinationState
 
-Point = list[np.ndarray]
+Point = list[ndarray]
 """Network inputs, one matrix for each predictor."""
 SOLVER_TIME_FRACTION = 0.8
 """Fraction of the time that `Recovering` gives to its solver."""
@@ -37,7 +38,7 @@ with resources weighted by their scarcity.
 
 def recover(
     problem: NeuralMIP,
-    points: Sequence[Sequence[np.ndarray]],
+    points: Sequence[Sequence[ndarray]],
     time_limit: float = 60.0,
     seed: int = 0,
 ) -> Solution:
@@ -194,7 +195,7 @@ class _Recovery:
 def _choose(
     blocks: Blocks | Structure,
     incumbent: Incumbent,
-    points: Sequence[Sequence[np.ndarray]],
+    points: Sequence[Sequence[ndarray]],
     run: Run,
 ) -> int:
     """Submit the best combination of points to the incumbent; return the number of columns."""
@@ -208,7 +209,7 @@ def _choose(
 
 
 def recover_into(
-    state: CoordinationState, points: Sequence[Sequence[np.ndarray]], seed: int = 0
+    state: CoordinationState, points: Sequence[Sequence[ndarray]], seed: int = 0
 ) -> None:
     """Add columns from evaluated points to a pool, and select; the choice is verified.
 
@@ -233,7 +234,7 @@ def recover_into(
 
 
 def _add_columns(
-    state: CoordinationState, number: int, predictor: Predictor, matrices: list[np.ndarray]
+    state: CoordinationState, number: int, predictor: Predictor, matrices: list[ndarray]
 ) -> None:
     """Add the columns of one network, from base points and from rows of input matrices."""
     blocks = state.blocks
@@ -252,7 +253,7 @@ def _add_columns(
         state.pool.add(*evaluate_columns(predictor, blocks, rows, base, classes_only=False))
 
 
-def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _nearest(blocks: Blocks, rows: ndarray, x: ndarray) -> tuple[ndarray, ndarray]:
     """Assign each point, (points, rows, p), to the modes of its block whose box is nearest.
 
     Returns rows of the table, and the points projected onto their boxes.
@@ -266,9 +267,7 @@ def _nearest(blocks: Blocks, rows: np.ndarray, x: np.ndarray) -> tuple[np.ndarra
     return rows[row], projected[point, row]
 
 
-def _cheapest(
-    state: CoordinationState, at: np.ndarray, u: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _cheapest(state: CoordinationState, at: ndarray, u: ndarray) -> tuple[ndarray, ndarray]:
     """Return at most `MAX_REDUCED_POINTS` different points of each block, those of least cost."""
     rounded = np.column_stack([at, np.round(u, 6)])
     first = np.unique(rounded, axis=0, return_index=True)[1]
@@ -282,9 +281,7 @@ def _cheapest(
     return at[kept], u[kept]
 
 
-def _reduced(
-    state: CoordinationState, predictor: Predictor, at: np.ndarray, u: np.ndarray
-) -> np.ndarray:
+def _reduced(state: CoordinationState, predictor: Predictor, at: ndarray, u: ndarray) -> ndarray:
     """Move points of class 1 towards their base points, up to the boundary of the class."""
     up, down = state.blocks.rates(state.next_prices)[:, at]
     task = PricingProblem.of(state.blocks, at, up, down, np.full(len(at), np.inf))

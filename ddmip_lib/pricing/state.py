@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..clock import now
 from ..errors import ProblemError
@@ -78,7 +79,7 @@ class Rounds(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.prices: list[np.ndarray] = []
+        self.prices: list[ndarray] = []
 
     def __repr__(self) -> str:
         if not len(self):
@@ -190,13 +191,13 @@ class CoordinationState(ColumnGeneration):
     blocks: Blocks
     incumbent: Incumbent
     pool: ColumnPool
-    next_prices: np.ndarray
+    next_prices: ndarray
     rng: np.random.Generator
     deadline: float
     executor: Executor = field(default_factory=Executor)
     shards: list[SharedData] = field(default_factory=list)
     lp: MasterSolution | None = None
-    chosen: np.ndarray | None = None
+    chosen: ndarray | None = None
     rounds: Rounds = field(default_factory=Rounds)
     idle: int = 0
 
@@ -249,7 +250,7 @@ class CoordinationState(ColumnGeneration):
             return False
         return bool((self.blocks.worth == np.round(self.blocks.worth)).all())
 
-    def scarcity(self) -> np.ndarray:
+    def scarcity(self) -> ndarray:
         """Return the mean of the linear program's prices and of prices of used-up resources."""
         assert self.lp is not None
         size = np.maximum(np.abs(self.blocks.capacities), 1e-9)
@@ -259,12 +260,12 @@ class CoordinationState(ColumnGeneration):
         scarce = 1.0 / (np.maximum(self.blocks.capacities - used, 0.0) + 0.05 * size)
         return 0.5 * (self.lp.prices + scarce * (self.lp.prices @ size) / (scarce @ size))
 
-    def jittered(self) -> np.ndarray:
+    def jittered(self) -> ndarray:
         """Return the linear program's prices times random factors."""
         assert self.lp is not None
         return self.lp.prices * np.exp(0.3 * self.rng.standard_normal(len(self.lp.prices)))
 
-    def offer(self, chosen: np.ndarray | None) -> None:
+    def offer(self, chosen: ndarray | None) -> None:
         """Complete and verify a choice if it would improve the incumbent.
 
         Parameters
@@ -346,7 +347,7 @@ class CoordinationState(ColumnGeneration):
         if tolerance > WIDE_TOLERANCE and len(self.pool) <= MAX_COLUMNS_OF_EXACT_CHOICE:
             yield Selection(tolerance, 10 * nodes, "default")
 
-    def _candidates(self, reduced: np.ndarray, tolerance: float) -> np.ndarray:
+    def _candidates(self, reduced: ndarray, tolerance: float) -> ndarray:
         """Return columns of nearly zero reduced cost, and those of the choice in their blocks."""
         among = np.flatnonzero(reduced > -tolerance * self.scale)
         if self.chosen is None:
@@ -357,7 +358,7 @@ class CoordinationState(ColumnGeneration):
         block = self.pool.block
         return np.union1d(among, self.chosen[np.isin(block[self.chosen], block[among])])
 
-    def _inputs(self, chosen: np.ndarray) -> list[np.ndarray]:
+    def _inputs(self, chosen: ndarray) -> list[ndarray]:
         """Return the networks' inputs; blocks without a chosen column are at base points."""
         blocks = self.blocks
         instance = self.incumbent.instance

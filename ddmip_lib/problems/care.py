@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import MatrixVariable, Model
 from torch import nn
 
@@ -45,11 +46,11 @@ class SiteCare(NeuralMIP):
     """
 
     plot: Plot
-    edges: np.ndarray
-    budgets: np.ndarray
+    edges: ndarray
+    budgets: ndarray
     doses: bool
 
-    def usage(self, site: int | np.ndarray, x: np.ndarray) -> np.ndarray:
+    def usage(self, site: int | ndarray, x: ndarray) -> ndarray:
         """Return what treated features of sites use of each budget.
 
         Parameters
@@ -80,7 +81,7 @@ class _Variables(NamedTuple):
     shade: MatrixVariable
 
     @classmethod
-    def of(cls, model: Model, n: int, edges: np.ndarray, vtype: str) -> "_Variables":
+    def of(cls, model: Model, n: int, edges: ndarray, vtype: str) -> "_Variables":
         """Add the variables of n sites to a model."""
         width = edges[3] - edges[0]
         return cls(
@@ -92,7 +93,7 @@ class _Variables(NamedTuple):
             model.addMatrixVar((n,), ub=width, name="shade"),
         )
 
-    def inputs(self, plot: Plot) -> np.ndarray:
+    def inputs(self, plot: Plot) -> ndarray:
         """Network inputs, (sites, features): variables, and numbers where nothing is decided."""
         inputs = plot.sites.astype(object)
         inputs[:, 0] = self.light
@@ -213,7 +214,7 @@ def _draw(grid: int, seed: int, data: Mapping[str, Dataset]) -> tuple[Plot, dict
 
 
 def _add_constraints(
-    model: Model, plot: Plot, edges: np.ndarray, budgets: np.ndarray, v: _Variables
+    model: Model, plot: Plot, edges: ndarray, budgets: ndarray, v: _Variables
 ) -> None:
     """Add the constraints on the treatments."""
     start = plot.sites[:, 0]
@@ -251,7 +252,7 @@ def _treatments(problem: SiteCare) -> list[Treatment]:
     return treatments
 
 
-def light_edges(data: Mapping[str, Dataset]) -> np.ndarray:
+def light_edges(data: Mapping[str, Dataset]) -> ndarray:
     """Return the ends of the categories low, med and high.
 
     They are the quantiles of light below which as many samples lie as the data call low, and low or

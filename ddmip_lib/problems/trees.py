@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import MatrixVariable, Model
 from torch import nn
 
@@ -112,9 +113,9 @@ class Plot(NamedTuple):
     """
 
     beta: int
-    cost: np.ndarray
-    gamma: np.ndarray
-    sites: np.ndarray
+    cost: ndarray
+    gamma: ndarray
+    sites: ndarray
 
     @property
     def budget(self) -> float:
@@ -135,11 +136,11 @@ class Treatment(NamedTuple):
         What a unit of change of each feature uses of them, (features, budgets).
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
-    base: np.ndarray
-    fixed: np.ndarray
-    rate: np.ndarray
+    lower: ndarray
+    upper: ndarray
+    base: ndarray
+    fixed: ndarray
+    rate: ndarray
 
 
 def _treatments(plot: Plot) -> list[Treatment]:
@@ -157,7 +158,7 @@ def _treatments(plot: Plot) -> list[Treatment]:
 def planting_blocks(
     plot: Plot,
     treatments: Sequence[Treatment],
-    budgets: Sequence[float] | np.ndarray,
+    budgets: Sequence[float] | ndarray,
     names: Sequence[str],
 ) -> Blocks:
     """Return the problem's blocks: one for each site, with a mode for each species and treatment.
@@ -286,7 +287,7 @@ def plant(model: Model, plot: Plot) -> MatrixVariable:
 
 
 def add_survivals(
-    problem: NeuralMIP, nets: Sequence[nn.Module], inputs: np.ndarray, s: MatrixVariable
+    problem: NeuralMIP, nets: Sequence[nn.Module], inputs: ndarray, s: MatrixVariable
 ) -> None:
     """Add $s_{ik} = max(0, f_k(x_i))$ for every species k.
 

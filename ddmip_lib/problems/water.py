@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 from pyscipopt import Model
 from torch import nn
 
@@ -22,7 +23,7 @@ def water_potability(
     n: int,
     net: nn.Module,
     seed: int = 42,
-    budget: float | np.ndarray = 2.0,
+    budget: float | ndarray = 2.0,
     data: Dataset | None = None,
     repeat: bool = False,
     arrays: bool = False,
@@ -88,7 +89,7 @@ def water_potability(
     return problem
 
 
-def _budgets(budget: float | np.ndarray, n_features: int) -> np.ndarray:
+def _budgets(budget: float | ndarray, n_features: int) -> ndarray:
     """Budgets (2, features): what may be added, what may be taken away."""
     given = np.asarray(budget)
     if not np.all(given > 0) or given.shape not in ((), (2, n_features)):
@@ -100,7 +101,7 @@ def _budgets(budget: float | np.ndarray, n_features: int) -> np.ndarray:
 
 
 def _formulate_by_scip(
-    w: np.ndarray, budget: np.ndarray, features: Sequence[str]
+    w: ndarray, budget: ndarray, features: Sequence[str]
 ) -> tuple[NeuralMIP, Any, Any]:
     model = Model("water potability")
     up = np.tile(budget[0], (len(w), 1))
@@ -118,7 +119,7 @@ def _formulate_by_scip(
 
 
 def _formulate_by_arrays(
-    w: np.ndarray, budget: np.ndarray, features: Sequence[str]
+    w: ndarray, budget: ndarray, features: Sequence[str]
 ) -> tuple[NeuralMIP, Any, Any]:
     """The same variables and constraints, in the order y, x, a, b."""
     n = len(w)
@@ -165,7 +166,7 @@ def _constraint_matrix(shape: tuple[int, ...]) -> sp.csr_matrix:
     return sp.csr_matrix(sp.bmat([treated, [None, None, *sums]]))
 
 
-def _blocks(w: np.ndarray, budget: np.ndarray, features: Sequence[str]) -> Blocks:
+def _blocks(w: ndarray, budget: ndarray, features: Sequence[str]) -> Blocks:
     """Each sample is a block: one mode, which uses the budgets by what is added and taken away."""
     n, p = w.shape
     sample = np.arange(n)

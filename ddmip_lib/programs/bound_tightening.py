@@ -11,6 +11,7 @@ from dataclasses import replace
 import highspy
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..clock import now
 from .lp import LPSolver
@@ -96,7 +97,7 @@ def _with_cutoff(program: Program, cutoff: float) -> Program:
     return program.with_constraints(sp.csr_matrix(program.cost), [-np.inf], [limit])
 
 
-def _switched(program: Program) -> np.ndarray:
+def _switched(program: Program) -> ndarray:
     """Return the continuous variables in a short constraint with a binary that is not fixed."""
     rows = program.rows
     free = program.lower < program.upper
@@ -160,7 +161,7 @@ class _RangeTightening:
     def _tightened(self) -> Program:
         return self.program.within(self.bounds[0], -self.bounds[1])
 
-    def _width(self, variables: np.ndarray) -> float:
+    def _width(self, variables: ndarray) -> float:
         return float(np.sum(-self.bounds[:, variables].sum(axis=0)))
 
     def _least_improved(self, side: int, index: int) -> float:

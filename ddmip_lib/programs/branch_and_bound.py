@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
+from numpy import ndarray
 
 from ..clock import TimeOver, check_time, interrupt, now
 from .bound_tightening import optimality_based_tightening
@@ -65,7 +66,7 @@ def prove(
     program: Program,
     cutoff: float = np.inf,
     deadline: float = np.inf,
-    on_point: Callable[[np.ndarray], Any] | None = None,
+    on_point: Callable[[ndarray], Any] | None = None,
     max_nodes: float = np.inf,
     patient: bool = True,
     on_bound: Callable[[float], Any] | None = None,
@@ -132,10 +133,10 @@ def presolved(program: Program, deadline: float) -> Program:
 class OpenNode(NamedTuple):
     """A box, the bound of the program in it, and the point and basis of its linear program."""
 
-    lower: np.ndarray
-    upper: np.ndarray
+    lower: ndarray
+    upper: ndarray
     bound: float
-    point: np.ndarray | None
+    point: ndarray | None
     basis: highspy.HighsBasis | None
 
 
@@ -165,7 +166,7 @@ class SearchTree:
     began: float
     deadline: float
     cutoff: float
-    on_point: Callable[[np.ndarray], Any] | None
+    on_point: Callable[[ndarray], Any] | None
     on_bound: Callable[[float], Any] | None = None
     solver: LPSolver = field(default_factory=LPSolver)
     nodes: int = 0
@@ -252,8 +253,8 @@ class SearchTree:
 
     def _node(
         self,
-        lower: np.ndarray,
-        upper: np.ndarray,
+        lower: ndarray,
+        upper: ndarray,
         bound: float,
         basis: highspy.HighsBasis | None,
     ) -> OpenNode | None:
@@ -269,7 +270,7 @@ class SearchTree:
         bound = max(bound, relaxed_bound)
         return OpenNode(tight.lower, tight.upper, bound, proposal.point, proposal.basis)
 
-    def _children(self, node: OpenNode, fractional: np.ndarray) -> list[OpenNode] | None:
+    def _children(self, node: OpenNode, fractional: ndarray) -> list[OpenNode] | None:
         """Return the halves of a node for the best of a few variables; None where all are fixed.
 
         A variable whose gains are not reliable yet is tried out.
@@ -295,7 +296,7 @@ class SearchTree:
                 break
         return best
 
-    def _candidates(self, node: OpenNode, variables: np.ndarray) -> list[int]:
+    def _candidates(self, node: OpenNode, variables: ndarray) -> list[int]:
         """Return variables in the order of the gains to be expected, best first."""
         assert node.point is not None
         fraction = node.point[variables] - np.floor(node.point[variables])
@@ -307,7 +308,7 @@ class SearchTree:
         score = np.maximum(down * fraction, 1e-12) * np.maximum(up * (1 - fraction), 1e-12)
         return [int(index) for index in variables[np.argsort(-score, kind="stable")]]
 
-    def _split(self, node: OpenNode, index: int) -> tuple[list[OpenNode], np.ndarray]:
+    def _split(self, node: OpenNode, index: int) -> tuple[list[OpenNode], ndarray]:
         """Return the nonempty halves of a node, and the gain of the bound in each of the two."""
         value = 0.5 * (node.lower[index] + node.upper[index])
         if node.point is not None:

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import highspy
 import numpy as np
+from numpy import ndarray
 
 from .lp import LPProposal, LPSolver
 from .presolve import propagate_bounds, strengthen_coefficients
@@ -16,7 +17,7 @@ INTEGRALITY_TOLERANCE = 1e-6
 """Distance from an integer up to which a value counts as integral."""
 
 
-class Node(Protocol):
+class OpenNode(Protocol):
     """A node of a search for a minimum."""
 
     @property
@@ -24,7 +25,7 @@ class Node(Protocol):
         """No point of the node costs less."""
 
 
-NodeT = TypeVar("NodeT", bound=Node)
+NodeT = TypeVar("NodeT", bound=OpenNode)
 
 
 class BestFirst(Generic[NodeT]):
@@ -133,8 +134,8 @@ def solve_relaxation(
 
 
 def fractionality(
-    point: np.ndarray | None, integer: np.ndarray, lower: np.ndarray, upper: np.ndarray
-) -> np.ndarray:
+    point: ndarray | None, integer: ndarray, lower: ndarray, upper: ndarray
+) -> ndarray:
     """Return how far each integer variable is from an integer; 0 where it is fixed, or integral up
     to the tolerance.
 
@@ -155,8 +156,8 @@ def fractionality(
 
 
 def branches(
-    lower: np.ndarray, upper: np.ndarray, index: int, below: float, above: float
-) -> list[tuple[np.ndarray, np.ndarray]]:
+    lower: ndarray, upper: ndarray, index: int, below: float, above: float
+) -> list[tuple[ndarray, ndarray]]:
     """Return the parts of a box in which a variable is at most `below`, or at least `above`."""
     left_upper = upper.copy()
     right_lower = lower.copy()
@@ -166,8 +167,8 @@ def branches(
 
 
 def integer_branches(
-    lower: np.ndarray, upper: np.ndarray, index: int, value: float
-) -> list[tuple[np.ndarray, np.ndarray]]:
+    lower: ndarray, upper: ndarray, index: int, value: float
+) -> list[tuple[ndarray, ndarray]]:
     """Return the parts of a box in which an integer variable is below a value, or above it."""
     below = float(np.clip(np.floor(value), lower[index], upper[index] - 1))
     return branches(lower, upper, index, below, below + 1)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import highspy
 import numpy as np
+from numpy import ndarray
 
 from ..numerics import finite_size, power_of_two
 from .highs import pass_program, run_highs, silent_highs
@@ -34,8 +35,8 @@ class LPProposal(NamedTuple):
         The basis, from which the solve of a similar program can start.
     """
 
-    multipliers: np.ndarray
-    point: np.ndarray | None
+    multipliers: ndarray
+    point: ndarray | None
     empty: bool
     basis: highspy.HighsBasis | None = None
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import highspy
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Model
 
 from .highs import pass_program, run_highs, silent_highs
@@ -38,7 +39,7 @@ class MIPResult(NamedTuple):
         The work in simplex iterations.
     """
 
-    point: np.ndarray | None
+    point: ndarray | None
     solved_to_gap: bool
     work: float = 0.0
 
@@ -48,7 +49,7 @@ def solve_program(
     seconds: float = np.inf,
     nodes: int = MIP_NODES,
     seed: int = 0,
-    start: np.ndarray | None = None,
+    start: ndarray | None = None,
     gap: float = MIP_GAP,
     heuristics: bool = True,
 ) -> MIPResult:
@@ -104,7 +105,7 @@ def solve_program(
     return _mip_result(highs, program)
 
 
-def solve_continuous(program: Program, seconds: float) -> np.ndarray | None:
+def solve_continuous(program: Program, seconds: float) -> ndarray | None:
     """Solve a program without integers by HiGHS, in its own units and to HiGHS's own tolerances.
 
     Parameters
@@ -140,7 +141,7 @@ def _mip_result(highs: highspy.Highs, program: Program) -> MIPResult:
     return MIPResult(_with_integers_rounded(point, program), closed, work)
 
 
-def _with_integers_rounded(point: np.ndarray, program: Program) -> np.ndarray:
+def _with_integers_rounded(point: ndarray, program: Program) -> ndarray:
     return np.where(program.integer, np.round(point) + 0.0, point)
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 
 from ..clock import check_time, now
 from .program import Program, Rows
@@ -28,7 +29,7 @@ MIN_RELATIVE_SLACK = 1e-3
 MIN_RELATIVE_TIGHTENING = 1e-2
 """Fraction of a variable's range by which a bound must improve to be moved."""
 
-Box = tuple[np.ndarray, np.ndarray]
+Box = tuple[ndarray, ndarray]
 
 
 class OneSided(NamedTuple):
@@ -45,9 +46,9 @@ class OneSided(NamedTuple):
     """
 
     rows: Rows
-    limit: np.ndarray
-    sign: np.ndarray
-    mask: np.ndarray
+    limit: ndarray
+    sign: ndarray
+    mask: ndarray
 
     @classmethod
     def of(cls, program: Program) -> "OneSided":
@@ -65,7 +66,7 @@ class OneSided(NamedTuple):
         rows = self.rows._replace(weight=self.rows.weight * self.sign[self.rows.row])
         return replace(program, rows=rows, row_lower=lower, row_upper=upper)
 
-    def maximum_activity(self, program: Program) -> tuple[np.ndarray, np.ndarray]:
+    def maximum_activity(self, program: Program) -> tuple[ndarray, ndarray]:
         """Return the maximum of each constraint's activity within the bounds of a program, and the
         sum of the absolute values of its terms.
         """
@@ -74,7 +75,7 @@ class OneSided(NamedTuple):
         terms = rows.weight * end
         return rows.sums(terms), rows.sums(np.abs(np.where(np.isinf(terms), 0.0, terms)))
 
-    def strengthen(self, candidates: np.ndarray, program: Program) -> bool:
+    def strengthen(self, candidates: ndarray, program: Program) -> bool:
         """Strengthen the coefficient of one candidate in each constraint, in place; return whether
         there was one.
         """
@@ -91,7 +92,7 @@ class OneSided(NamedTuple):
         self._subtract_slack(chosen, at_0[chosen])
         return True
 
-    def _subtract_slack(self, chosen: np.ndarray, maximum: np.ndarray) -> None:
+    def _subtract_slack(self, chosen: ndarray, maximum: ndarray) -> None:
         """Change the coefficients of binaries and the limits, in place, where the other terms have
         this maximum.
         """
@@ -104,7 +105,7 @@ class OneSided(NamedTuple):
         self.limit[row] = np.where(weight > 0, maximum + room, right)
 
 
-def _other_terms(rows: Rows, lower: np.ndarray, upper: np.ndarray, sign: float) -> np.ndarray:
+def _other_terms(rows: Rows, lower: ndarray, upper: ndarray, sign: float) -> ndarray:
     """Return for each entry the maximum (`sign` 1) or minimum (-1) of all other terms of its row,
     rounded outward; infinite where one of them is.
     """
@@ -168,7 +169,7 @@ def propagate_bounds(program: Program, rounds: int) -> Program | None:
     return program.within(lower, upper)
 
 
-def _implied_bounds(program: Program, lower: np.ndarray, upper: np.ndarray) -> Box:
+def _implied_bounds(program: Program, lower: ndarray, upper: ndarray) -> Box:
     """Return the strongest bounds that one constraint alone implies for each variable."""
     rows = program.rows
     minimum = _other_terms(rows, lower, upper, -1.0)
@@ -332,7 +333,7 @@ def _inequalities(program: Program) -> Iterator[Inequality]:
 
 
 def _variable_upper_bounds(
-    program: Program, inequalities: list[Inequality], binary: np.ndarray
+    program: Program, inequalities: list[Inequality], binary: ndarray
 ) -> dict[int, VariableUpperBound]:
     """Return the strongest bound of each continuous variable, at 1, by a constraint with a binary
     alone; rounded up.
@@ -362,7 +363,7 @@ def _cover(
     program: Program,
     inequality: Inequality,
     bounds: dict[int, VariableUpperBound],
-    binary: np.ndarray,
+    binary: ndarray,
 ) -> Cover:
     """Return what an inequality, times -1, implies for binaries, with all other terms at their
     maximum.

@@ -20,6 +20,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..numerics import finite_size, gamma, power_of_two
@@ -41,10 +42,10 @@ class Rows(NamedTuple):
         The row pointer: where each row begins, and the number of entries at its end.
     """
 
-    row: np.ndarray
-    column: np.ndarray
-    weight: np.ndarray
-    first: np.ndarray
+    row: ndarray
+    column: ndarray
+    weight: ndarray
+    first: ndarray
 
     @classmethod
     def of(cls, matrix: sp.csr_matrix) -> Self:
@@ -63,7 +64,7 @@ class Rows(NamedTuple):
         """Return the matrix, with this number of columns."""
         return sp.csr_matrix((self.weight, self.column, self.first), (len(self.first) - 1, columns))
 
-    def sums(self, values: np.ndarray) -> np.ndarray:
+    def sums(self, values: ndarray) -> ndarray:
         """Return the sum over each row of `values`, one for each entry."""
         return np.bincount(self.row, values, len(self.first) - 1)
 
@@ -98,16 +99,16 @@ class Program:
     True
     """
 
-    cost: np.ndarray
+    cost: ndarray
     rows: Rows
-    row_lower: np.ndarray
-    row_upper: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    integer: np.ndarray
+    row_lower: ndarray
+    row_upper: ndarray
+    lower: ndarray
+    upper: ndarray
+    integer: ndarray
     constant: float = 0.0
 
-    def within(self, lower: np.ndarray, upper: np.ndarray) -> "Program":
+    def within(self, lower: ndarray, upper: ndarray) -> "Program":
         """Return the program with other bounds of its variables."""
         return replace(self, lower=lower, upper=upper)
 
@@ -124,12 +125,12 @@ class Program:
         )
 
     @property
-    def binary(self) -> np.ndarray:
+    def binary(self) -> ndarray:
         """Which variables are integer with bounds 0 and 1."""
         return self.integer & (self.lower == 0) & (self.upper == 1)
 
     @property
-    def units(self) -> np.ndarray:
+    def units(self) -> ndarray:
         """Scale of each variable: a power of two near its largest finite bound, 1 for integers."""
         return np.where(self.integer, 1.0, power_of_two(finite_size(self.lower, self.upper)))
 
@@ -139,7 +140,7 @@ class Program:
         used = self.cost != 0
         return bool(self.integer[used].all() and (self.cost == np.round(self.cost)).all())
 
-    def lower_bound(self, multipliers: np.ndarray) -> float:
+    def lower_bound(self, multipliers: ndarray) -> float:
         """Return the lower bound on the cost that these multipliers prove.
 
         Parameters
@@ -177,11 +178,11 @@ class Program:
             return bound
         return float(np.nextafter(bound + self.constant, -np.inf))
 
-    def proves_infeasible(self, multipliers: np.ndarray) -> bool:
+    def proves_infeasible(self, multipliers: ndarray) -> bool:
         """Return whether these multipliers prove that the program is infeasible."""
         return self._dual_value(np.zeros_like(self.cost), multipliers) > 0
 
-    def _dual_value(self, cost: np.ndarray, multipliers: np.ndarray) -> float:
+    def _dual_value(self, cost: ndarray, multipliers: ndarray) -> float:
         """Return the right-hand side of weak duality for this cost, rounded down."""
         mu = self._admissible(multipliers)
         side = np.where(mu > 0, self.row_lower, self.row_upper)
@@ -198,14 +199,14 @@ class Program:
             total = float(parts.sum() - rounding - UNDERFLOW_ERROR)
         return -np.inf if np.isnan(total) else total
 
-    def _admissible(self, multipliers: np.ndarray) -> np.ndarray:
+    def _admissible(self, multipliers: ndarray) -> ndarray:
         """Set multipliers to 0 that are not finite, or belong to an infinite side."""
         mu = np.nan_to_num(multipliers, nan=0.0, posinf=0.0, neginf=0.0)
         mu[(mu > 0) & np.isinf(self.row_lower)] = 0.0
         mu[(mu < 0) & np.isinf(self.row_upper)] = 0.0
         return mu
 
-    def _reduced_costs(self, cost: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _reduced_costs(self, cost: ndarray, mu: ndarray) -> tuple[ndarray, ndarray]:
         """Return bounds between which the exact reduced costs lie, whatever was rounded."""
         column = self.rows.column
         terms = self.rows.weight * mu[self.rows.row]
@@ -215,6 +216,6 @@ class Program:
         return reduced - error, reduced + error
 
 
-def _product(factors: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _product(factors: ndarray, values: ndarray) -> ndarray:
     """Return the products, where 0 times infinity is 0."""
     return factors * np.where(factors == 0, 0.0, values)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy import ndarray
 
 from ..numerics import power_of_two
 from .program import Program
@@ -31,12 +32,12 @@ class Scales(NamedTuple):
     (array([1.]), array([1.]), array([0.0625]), array([1.]))
     """
 
-    column: np.ndarray
-    row: np.ndarray
+    column: ndarray
+    row: ndarray
     cost: float
 
     @classmethod
-    def of(cls, program: Program, column: np.ndarray) -> Self:
+    def of(cls, program: Program, column: ndarray) -> Self:
         """Return the scales that follow from units of the variables."""
         rows = program.rows
         largest = np.zeros(len(program.row_lower))

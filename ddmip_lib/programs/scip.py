@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model
 
 from ..clock import now
@@ -66,21 +67,21 @@ class MILP:
     """
 
     sign: float
-    cost: np.ndarray
+    cost: ndarray
     offset: float
-    lower: np.ndarray
-    upper: np.ndarray
-    integer: np.ndarray
+    lower: ndarray
+    upper: ndarray
+    integer: ndarray
     names: list[str]
     position: dict[int, int]
     rows: sp.csr_matrix
-    row_lower: np.ndarray
-    row_upper: np.ndarray
+    row_lower: ndarray
+    row_upper: ndarray
     row_names: list[str]
     others: tuple[OtherConstraint, ...]
 
     @property
-    def binary(self) -> np.ndarray:
+    def binary(self) -> ndarray:
         """Which variables are integer with bounds 0 and 1."""
         return self.integer & (self.lower == 0) & (self.upper == 1)
 
@@ -97,7 +98,7 @@ class MILP:
             self.sign * self.offset,
         )
 
-    def objective(self, values: np.ndarray) -> float:
+    def objective(self, values: ndarray) -> float:
         """Return the objective at a full assignment, in the sense of the user's model."""
         return float(self.cost @ values + self.offset)
 
@@ -126,7 +127,7 @@ class MILP:
         return len(self.row_lower)
 
     @property
-    def sides(self) -> tuple[np.ndarray, np.ndarray]:
+    def sides(self) -> tuple[ndarray, ndarray]:
         """Lower and upper sides of the linear constraints."""
         return self.row_lower, self.row_upper
 
@@ -138,13 +139,13 @@ def is_integral(variable: Any) -> bool:
     return bool(variable.vtype() != "CONTINUOUS")  # PySCIPOpt 5
 
 
-def excess(values: np.ndarray, lower: np.ndarray | float, upper: np.ndarray | float) -> np.ndarray:
+def excess(values: ndarray, lower: ndarray | float, upper: ndarray | float) -> ndarray:
     """Return by how much each value is below its lower or above its upper bound."""
-    violation: np.ndarray = np.maximum(np.maximum(lower - values, values - upper), 0.0)
+    violation: ndarray = np.maximum(np.maximum(lower - values, values - upper), 0.0)
     return violation
 
 
-def relative_violation(values: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def relative_violation(values: ndarray, lower: ndarray, upper: ndarray) -> ndarray:
     """Return the violation of lower <= values <= upper, relative to max(1, |side|)."""
     below = excess(values, lower, np.inf) / np.maximum(1.0, np.abs(lower))
     above = excess(values, -np.inf, upper) / np.maximum(1.0, np.abs(upper))
@@ -388,9 +389,7 @@ def has_point(model: Model, seconds: float = 60.0) -> bool:
     return bool(model.getStatus() != "infeasible")
 
 
-def change_bounds(
-    model: Model, variables: Sequence[Any], lower: np.ndarray, upper: np.ndarray
-) -> None:
+def change_bounds(model: Model, variables: Sequence[Any], lower: ndarray, upper: ndarray) -> None:
     """Give variables these bounds, where they are finite."""
     bounds = zip(lower.tolist(), upper.tolist(), strict=True)
     for variable, (low, high) in zip(variables, bounds, strict=True):
@@ -404,14 +403,14 @@ def change_bounds(
             model.chgVarUb(variable, high)
 
 
-def fix(model: Model, variables: Sequence[Any], values: np.ndarray) -> None:
+def fix(model: Model, variables: Sequence[Any], values: ndarray) -> None:
     """Fix each variable whose value is not NaN."""
     change_bounds(model, variables, values, values)
 
 
 def solve_fixed(
-    model: Model, variables: Sequence[Any], values: np.ndarray, seconds: float
-) -> np.ndarray | None:
+    model: Model, variables: Sequence[Any], values: ndarray, seconds: float
+) -> ndarray | None:
     """Solve a model with each variable fixed whose value is not NaN.
 
     Parameters
@@ -433,7 +432,7 @@ def solve_fixed(
     return solution_values(model, variables) if model.getNSols() else None
 
 
-def add_start(model: Model, variables: Sequence[Any], values: np.ndarray) -> None:
+def add_start(model: Model, variables: Sequence[Any], values: ndarray) -> None:
     """Let SCIP start from a point; variables that are left out are 0."""
     start = model.createSol()
     for variable, value in zip(variables, values, strict=True):
@@ -446,13 +445,13 @@ def matrix_of(variables: Any) -> MatrixVariable:
     return np.array(variables, dtype=object).view(MatrixVariable)
 
 
-def solution_values(model: Model, variables: Any) -> np.ndarray:
+def solution_values(model: Model, variables: Any) -> ndarray:
     """Return the values of `variables`, a list or vector, in the best solution of `model`."""
     best = model.getBestSol()  # which before PySCIPOpt 6.1 takes no vectors
     return np.array([model.getSolVal(best, variable) for variable in variables], dtype=float)
 
 
-def _finite_or_inf(values: list[float], infinity: float) -> np.ndarray:
+def _finite_or_inf(values: list[float], infinity: float) -> ndarray:
     array = np.array(values, dtype=float)
     array[array >= infinity] = np.inf
     array[array <= -infinity] = -np.inf

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy import ndarray
 from pyscipopt import Model, quicksum
 
 from ..clock import check_time
@@ -39,11 +40,11 @@ class ScipProgram:
 
     model: Model
     variables: list[Any]
-    unit: np.ndarray | None = None
+    unit: ndarray | None = None
     cost_unit: float = 1.0
     offset: float = 0.0
 
-    def values(self, model: Model) -> np.ndarray:
+    def values(self, model: Model) -> ndarray:
         """Return the values of the variables in the best solution."""
         values = solution_values(model, self.variables)
         return values if self.unit is None else values * self.unit
@@ -83,7 +84,7 @@ class ScipProgram:
         return variables
 
 
-def write_milp(model: Model, milp: MILP, unit: np.ndarray | None = None) -> ScipProgram:
+def write_milp(model: Model, milp: MILP, unit: ndarray | None = None) -> ScipProgram:
     """Write variables, linear constraints and objective, without its constant, into a new model.
 
     Parameters
@@ -125,9 +126,9 @@ def _scaled(program: Program, scales: Scales) -> Program:
 
 def add_variables(
     model: Model,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    integer: np.ndarray,
+    lower: ndarray,
+    upper: ndarray,
+    integer: ndarray,
     names: Sequence[str] = (),
 ) -> list[Any]:
     """Add variables to a model and return them.
@@ -150,7 +151,7 @@ def add_variables(
     return [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
 
 
-def _bounds_or_none(bounds: np.ndarray) -> list[float | None]:
+def _bounds_or_none(bounds: ndarray) -> list[float | None]:
     return [bound if np.isfinite(bound) else None for bound in bounds.tolist()]
 
 
@@ -158,8 +159,8 @@ def add_rows(
     model: Model,
     variables: Sequence[Any],
     rows: sp.csr_matrix,
-    lower: np.ndarray,
-    upper: np.ndarray,
+    lower: ndarray,
+    upper: ndarray,
     names: Sequence[str] = (),
 ) -> None:
     """Add the linear constraints lower <= rows @ variables <= upper to a model.
@@ -206,9 +207,7 @@ def _one_or_two_sided(activity: Any, low: float, high: float) -> list[Any]:
     return constraints
 
 
-def set_objective(
-    model: Model, variables: Sequence[Any], cost: np.ndarray, sign: float = 1.0
-) -> None:
+def set_objective(model: Model, variables: Sequence[Any], cost: ndarray, sign: float = 1.0) -> None:
     """Set the linear objective of a model: minimise the cost, or maximise it if the sign is -1."""
     terms = zip(cost.tolist(), variables, strict=True)
     objective = quicksum(c * variable for c, variable in terms if c)

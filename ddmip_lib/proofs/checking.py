@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..errors import ProofError
 from ..model.incumbent import Incumbent
@@ -80,7 +81,7 @@ def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:
 
 
 def submit_point(
-    incumbent: Incumbent, point: np.ndarray, repair: Callable[[np.ndarray], Any] | None = None
+    incumbent: Incumbent, point: ndarray, repair: Callable[[ndarray], Any] | None = None
 ) -> None:
     """Verify a proposed point if it is better than the incumbent by more than the tolerance.
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
+from numpy import ndarray
 
 from ..bounds import Bounds, Graph
 from ..bounds.activations import ACTIVATIONS
@@ -31,7 +32,7 @@ from ..model.verification import TOLERANCE
 from ..programs.presolve import propagate_bounds
 from ..programs.program import Program
 
-Ends = tuple[np.ndarray, np.ndarray]
+Ends = tuple[ndarray, ndarray]
 
 
 def relax_bounds(instance: Instance, units: Units, tolerance: float = TOLERANCE) -> Ends:
@@ -56,7 +57,7 @@ def relax_bounds(instance: Instance, units: Units, tolerance: float = TOLERANCE)
     return lower, upper
 
 
-def tighten_at(box: Ends, index: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+def tighten_at(box: Ends, index: ndarray, lower: ndarray, upper: ndarray) -> None:
     """Intersect the bounds of some variables, in place, with others."""
     box[0][index] = np.maximum(box[0][index], lower)
     box[1][index] = np.minimum(box[1][index], upper)
@@ -65,8 +66,8 @@ def tighten_at(box: Ends, index: np.ndarray, lower: np.ndarray, upper: np.ndarra
 def relaxed_program(
     instance: Instance,
     units: Units,
-    lower: np.ndarray,
-    upper: np.ndarray,
+    lower: ndarray,
+    upper: ndarray,
     tolerance: float = TOLERANCE,
 ) -> Program:
     """Return the linear constraints of a problem, relaxed by the tolerance, in a box.
@@ -113,8 +114,8 @@ class NodeColumns(NamedTuple):
         The numbers.
     """
 
-    at: np.ndarray
-    number: np.ndarray
+    at: ndarray
+    number: ndarray
 
 
 class NetworkEncoder:
@@ -131,7 +132,7 @@ class NetworkEncoder:
         self.lower = list(start.lower)
         self.upper = list(start.upper)
         self.integer = list(start.integer)
-        self.entries: list[tuple[np.ndarray, np.ndarray]] = []
+        self.entries: list[tuple[ndarray, ndarray]] = []
         self.sides: list[tuple[float, float]] = []
 
     def variable(self, lower: float, upper: float, integer: bool = False) -> int:
@@ -143,8 +144,8 @@ class NetworkEncoder:
 
     def add_constraint(
         self,
-        at: Sequence[int] | np.ndarray,
-        weights: Sequence[float] | np.ndarray,
+        at: Sequence[int] | ndarray,
+        weights: Sequence[float] | ndarray,
         low: float,
         high: float,
     ) -> None:
@@ -257,11 +258,11 @@ class NetworkEncoder:
 
     def _affine(
         self,
-        weights: np.ndarray,
-        bias: np.ndarray,
+        weights: ndarray,
+        bias: ndarray,
         before: NodeColumns,
         ends: Ends,
-        error: np.ndarray,
+        error: ndarray,
     ) -> NodeColumns:
         """Add an affine node; return its units."""
         at = np.empty(len(bias), dtype=int)
@@ -279,7 +280,7 @@ class NetworkEncoder:
         return NodeColumns(at, np.zeros(len(at)))
 
     def _activation(
-        self, kind: str, before: NodeColumns, ranges: Ends, ends: Ends, error: np.ndarray
+        self, kind: str, before: NodeColumns, ranges: Ends, ends: Ends, error: ndarray
     ) -> NodeColumns:
         """Add an activation of units with these ranges, whose values lie in `ends`."""
         at = before.at.copy()
@@ -317,9 +318,7 @@ def _sizes(bounds: Bounds, row: int) -> list[torch.Tensor]:
     return [torch.maximum(low[sample].abs(), high[sample].abs()) for low, high in bounds.nodes]
 
 
-def _affine_map(
-    node: Node, values: list[NodeColumns]
-) -> tuple[np.ndarray, np.ndarray, NodeColumns]:
+def _affine_map(node: Node, values: list[NodeColumns]) -> tuple[ndarray, ndarray, NodeColumns]:
     """Return the weights and the bias of a node, and the units that they apply to."""
     if isinstance(node, Affine):
         return node.weight.numpy(), node.bias.numpy(), values[node.parent]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..bounds import Bounds, Graph, crown
 from ..errors import UnsupportedNetworkError
@@ -117,7 +118,7 @@ def _relaxed_box(instance: Instance, units: Units, box: Ends | None, tolerance: 
     return np.maximum(lower, box[0]), np.minimum(upper, box[1])
 
 
-def _few_combinations(instance: Instance, maximum: int) -> list[np.ndarray]:
+def _few_combinations(instance: Instance, maximum: int) -> list[ndarray]:
     """Return for each network which samples have inputs that take few values."""
     milp = instance.milp
     few = []
@@ -133,7 +134,7 @@ class _BoundedNetwork(NamedTuple):
     predictor: Predictor
     mapping: InputMap
     graph: Graph
-    samples: np.ndarray
+    samples: ndarray
     bounds: Bounds
 
     def encode(self, encoder: NetworkEncoder, box: Ends, margin: float) -> None:
@@ -147,7 +148,7 @@ class _BoundedNetwork(NamedTuple):
                 gives_class = self.predictor.gives_class
                 encoder.tie_output(int(output), values, unit, gives_class, (lower, upper), margin)
 
-    def _inputs(self, sample: int, lower: np.ndarray, upper: np.ndarray) -> NodeColumns:
+    def _inputs(self, sample: int, lower: ndarray, upper: ndarray) -> NodeColumns:
         """Return the inputs of a sample, those that are fixed as numbers."""
         index = self.mapping.index[sample]
         fixed = (index >= 0) & (lower[index] == upper[index])
@@ -156,7 +157,7 @@ class _BoundedNetwork(NamedTuple):
 
 
 def _bounded_networks(
-    instance: Instance, tabled: Sequence[np.ndarray], box: Ends
+    instance: Instance, tabled: Sequence[ndarray], box: Ends
 ) -> Iterator[_BoundedNetwork]:
     """Yield the networks with samples that are no tables; tighten the box, in place, to the bounds
     of their outputs.
@@ -167,7 +168,7 @@ def _bounded_networks(
 
 
 def _bounded_network(
-    instance: Instance, number: int, samples: np.ndarray, box: Ends
+    instance: Instance, number: int, samples: ndarray, box: Ends
 ) -> _BoundedNetwork:
     predictor = instance.predictors[number]
     mapping = instance.maps[number]

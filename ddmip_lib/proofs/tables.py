@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..clock import check_time
 from ..model.assignments import integers_between
@@ -34,12 +35,12 @@ class Table(NamedTuple):
     """
 
     key: Key
-    values: np.ndarray
-    outputs: np.ndarray
-    targets: np.ndarray
+    values: ndarray
+    outputs: ndarray
+    targets: ndarray
 
 
-def unfixed(s: MILP, row: np.ndarray) -> Key:
+def unfixed(s: MILP, row: ndarray) -> Key:
     """Return the distinct inputs of a sample whose bounds differ."""
     return tuple(int(at) for at in np.unique(row[row >= 0]) if s.lower[at] < s.upper[at])
 
@@ -52,7 +53,7 @@ def number_of_combinations(s: MILP, key: Key) -> float:
 
 
 def tables_of(
-    instance: Instance, wanted: Sequence[np.ndarray], most: float = math.inf
+    instance: Instance, wanted: Sequence[ndarray], most: float = math.inf
 ) -> list[Table] | None:
     """Evaluate networks at every combination of their inputs that the constraints allow.
 
@@ -86,8 +87,8 @@ class _Inputs(NamedTuple):
     """All inputs of one sample: its key, the values of the key, and the network's inputs."""
 
     key: Key
-    values: np.ndarray
-    points: np.ndarray
+    values: ndarray
+    points: ndarray
 
 
 class _Tabulation:
@@ -99,7 +100,7 @@ class _Tabulation:
         self.base = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
 
     def tables(
-        self, predictor: Predictor, mapping: InputMap, samples: np.ndarray
+        self, predictor: Predictor, mapping: InputMap, samples: ndarray
     ) -> list[Table] | None:
         """Return the tables of some samples of a network."""
         inputs = []
@@ -137,7 +138,7 @@ class _Tabulation:
         return _Inputs(tuple(deciding.at.tolist()), values, points)
 
 
-def tighten_to_tables(tables: Iterable[Table], lower: np.ndarray, upper: np.ndarray) -> None:
+def tighten_to_tables(tables: Iterable[Table], lower: ndarray, upper: ndarray) -> None:
     """Move the bounds of outputs, in place, to the ranges of their tables."""
     box: Ends = lower, upper
     for table in tables:
@@ -204,7 +205,7 @@ def _write_outputs(
         building.add_constraint([int(target), *mine], [-1.0, *column[known]], 0.0, 0.0)
 
 
-def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> np.ndarray | None:
+def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> ndarray | None:
     """Return all full assignments that the constraints on integer variables allow.
 
     Parameters
@@ -242,7 +243,7 @@ def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> 
     return assignments[has_outputs]
 
 
-def positions(values: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def positions(values: ndarray, wanted: ndarray) -> ndarray:
     """Return the position of each row of `wanted` in `values`, whose rows are distinct; -1 if none.
 
     >>> positions(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0], [0.0, 3.0]]))
