@@ -31,7 +31,7 @@ VIOLATION_COST_PER_RADIUS = 1e4
 """Cost of violating a split by one unit, in radii: finite, so that contradicting splits have
 multipliers too.
 """
-LEAF_RADIUS = 1e-6  # cost units: smallest radius in the cost of a violation
+MIN_COST_RADIUS = 1e-6  # cost units: smallest radius in the cost of a violation
 MIN_OUTPUT_DUAL = 1e-9  # smallest multiplier of the output by which the others are divided
 
 
@@ -94,7 +94,7 @@ def _leaf_programs(
     """
     is_class = losses.gain.isinf()[:, None]
     gain = torch.where(is_class, 0.0, losses.gain[:, None])
-    violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=LEAF_RADIUS)
+    violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=MIN_COST_RADIUS)
     cost = torch.cat([losses.up, losses.down, -gain, violation_cost[:, None]], 1)
     matrix, limits = _constraints(sweep, splits, region.centre)
     least = torch.where(is_class, 2 * MIN_LOGIT, -torch.inf)

@@ -16,7 +16,7 @@ from ..data.files import cache_dir
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 # Types of a module's settings that `repr` describes completely.
-PLAIN_TYPES = (bool, int, float, str, tuple, type(None))
+SETTING_TYPES = (bool, int, float, str, tuple, type(None))
 
 
 def code_of(net: nn.Module) -> list[str] | None:
@@ -44,7 +44,7 @@ def code_of(net: nn.Module) -> list[str] | None:
         if _is_of_torch(type(module)):
             continue
         settings = {key: value for key, value in vars(module).items() if not key.startswith("_")}
-        if not all(isinstance(value, PLAIN_TYPES) for value in settings.values()):
+        if not all(isinstance(value, SETTING_TYPES) for value in settings.values()):
             return None
         found.append(f"{name}: {sorted(settings.items())!r}")
     return found
