@@ -82,6 +82,8 @@ class PaperSplit(Split):
         weighted: bool = False,
     ) -> None:
         super().__init__(instance, start, weighted)
+        self._any_class = bool(instance.classes.any())
+        self._all_classes = bool(instance.classes.all())
         milp = self.milp
         on_outputs = abs(milp.rows) @ instance.is_output > 0
         self._require_separable(on_outputs)
@@ -162,16 +164,18 @@ class PaperSplit(Split):
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         r"""Return $\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
-        if not self.instance.classes.any():
+        if not self._any_class:
             return raw
         is_class = torch.from_numpy(self.instance.classes)
         return torch.where(is_class, torch.sigmoid(raw / self.temperature), raw)
 
     def surrogate_and_derivative(self, raw: ndarray) -> tuple[ndarray, ndarray | float]:
-        if not self.instance.classes.any():
+        if not self._any_class:
             return raw, 1.0
         soft = expit(raw / self.temperature)
         derivative = soft * (1.0 - soft) / self.temperature
+        if self._all_classes:
+            return soft, derivative
         classes = self.instance.classes
         return np.where(classes, soft, raw), np.where(classes, derivative, 1.0)
 

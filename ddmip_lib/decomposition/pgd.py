@@ -77,19 +77,23 @@ class CurvatureEstimate:
         failed = values > pending.values - decrease + noise
         # along a short step across a point of nondifferentiability the curvature is arbitrarily
         # large
-        is_long = sub.group_sums(np.abs(pending.step) > sub.split.short_step) > 0
-        change = sub.group_sums((gradient - pending.gradient) * pending.step)
-        along_step = change / np.where(is_long, squared_length, 1.0) - sub.rho.inputs
-        self.largest = np.where(is_long, np.maximum(self.largest, along_step), self.largest)
-        # near a point of nondifferentiability no step satisfies the inequality, however short: a
-        # group with the largest curvature takes its step
-        maximum = self._maximum(sub)
-        failed &= self.curvature < maximum
-        larger = np.maximum(CURVATURE_GROWTH * self.curvature, FIRST_CURVATURE * sub.rho.inputs)
+        long_moves = np.abs(pending.step) > sub.split.short_step
+        if long_moves.any():
+            is_long = sub.group_sums(long_moves) > 0
+            change = sub.group_sums((gradient - pending.gradient) * pending.step)
+            along_step = change / np.where(is_long, squared_length, 1.0) - sub.rho.inputs
+            self.largest = np.where(is_long, np.maximum(self.largest, along_step), self.largest)
         # near the minimiser rounding errors alone satisfy the inequality
         reliable = decrease > RELIABLE_DECREASE * noise
-        smaller = np.where(reliable, CURVATURE_DECAY * self.curvature, self.curvature)
-        self.curvature = np.where(failed, np.minimum(larger, maximum), smaller)
+        curvature = self.curvature
+        self.curvature = np.where(reliable, CURVATURE_DECAY * curvature, curvature)
+        if failed.any():
+            # near a point of nondifferentiability no step satisfies the inequality, however short:
+            # a group with the largest curvature takes its step
+            maximum = self._maximum(sub)
+            failed &= curvature < maximum
+            larger = np.maximum(CURVATURE_GROWTH * curvature, FIRST_CURVATURE * sub.rho.inputs)
+            self.curvature = np.where(failed, np.minimum(larger, maximum), self.curvature)
         return failed
 
 

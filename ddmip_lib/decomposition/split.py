@@ -73,9 +73,9 @@ class Gather:
         self.is_reshape = np.array_equal(index.ravel(), np.arange(inputs.size))
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
-        """Return the input matrix at coupled inputs u, which the network may overwrite."""
+        """Return the input matrix at coupled inputs u."""
         if self.is_reshape:
-            return u.view(self.index.shape).clone()
+            return u.view(self.index.shape)
         return torch.where(self.free, u[self.index], self.fixed)
 
 

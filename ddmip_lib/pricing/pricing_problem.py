@@ -89,9 +89,9 @@ class PricingProblem(NamedTuple):
         )
 
     def cost(self, u: Tensor) -> Tensor:
-        """Return the cost of the points u, (k,)."""
+        """Return the cost of the points u, over their last axis."""
         move = u - self.base
-        return (self.up * move.clamp(min=0) + self.down * (-move).clamp(min=0)).sum(dim=1)
+        return (self.up * move.clamp(min=0) + self.down * (-move).clamp(min=0)).sum(dim=-1)
 
     @property
     def target(self) -> Tensor:
