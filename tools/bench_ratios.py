@@ -169,7 +169,7 @@ def _x_steps() -> Quotient:
     question = run.lam, run.copies, run.split.weights(run.rho)
     by_scip = EpigraphBlock(run.split)
     by_piqp = QPBlock(run.split)
-    by_piqp.budgets = None  # which the library would sort
+    by_piqp.knapsacks = None  # which the library would sort
     seconds = [
         statistics.median(block.solve(*question).seconds for _ in range(5))
         for block in (by_scip, by_piqp)

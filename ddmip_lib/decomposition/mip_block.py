@@ -20,7 +20,7 @@ from ..model.verification import TOLERANCE
 from ..programs.scip import has_point, optimise, relative_violation
 from ..programs.scip_program import set_objective
 from .scip_block import BlockResult, MILPBlock
-from .separable import Budgets
+from .separable import KnapsackBlock
 from .split import Split, components
 
 MAX_SECONDS_FOR_INFEASIBILITY = 60.0
@@ -85,7 +85,7 @@ class QPBlock:
         unequal = (side[~equal] for side in self.sides)
         self.inequalities = (self.rows[~equal].tocsc(), *unequal)
         self.bounds = (milp.lower[self.kept], milp.upper[self.kept])
-        self.budgets = Budgets.find(
+        self.knapsacks = KnapsackBlock.find(
             self.slots, split.cost[self.kept], self.equalities, self.inequalities, self.bounds
         )
 
@@ -99,8 +99,8 @@ class QPBlock:
         cost[self.slots] -= (lam + rho * copies)[self.mine]
         rho = rho[self.mine]
         began = now()
-        if self.budgets is not None and (rho > 0).all():
-            return self._result(self._solve_by_sorting(self.budgets, cost, rho), began)
+        if self.knapsacks is not None and (rho > 0).all():
+            return self._result(self._solve_by_sorting(self.knapsacks, cost, rho), began)
         x = self._solve_by_piqp(cost, rho)
         if x is not None:
             return self._result(x, began)
@@ -115,12 +115,12 @@ class QPBlock:
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
 
-    def _solve_by_sorting(self, budgets: Budgets, cost: ndarray, rho: ndarray) -> ndarray:
-        coupled, steps = budgets.solve(-cost[self.slots] / rho, rho)
+    def _solve_by_sorting(self, block: KnapsackBlock, cost: ndarray, rho: ndarray) -> ndarray:
+        coupled, moves = block.solve(-cost[self.slots] / rho, rho)
         x = np.zeros(self.kept.size)
         x[self.slots] = coupled
-        exists = budgets.step >= 0
-        x[budgets.step[exists]] = steps[exists]
+        exists = block.move >= 0
+        x[block.move[exists]] = moves[exists]
         return x
 
     def _solve_by_piqp(self, cost: ndarray, rho: ndarray) -> ndarray | None:

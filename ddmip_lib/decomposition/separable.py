@@ -1,15 +1,21 @@
-r"""A MIP block that is separable but for budgets, solved exactly by sorting.
+r"""MIP blocks without integers that reduce to continuous quadratic knapsack problems.
 
-Every coupled variable is $x_i = w_i + r_i a_i - q_i b_i$ with steps $a_i, b_i \ge 0$ that cost
-nothing, and every other constraint is a budget $\sum_i g_i s_i \le R$ on steps. With $t_i$ the
-unconstrained minimiser of $x_i$, the steps up should cover $t_i - w_i$, those down $w_i - t_i$, and
-each budget is a problem of its own in the distances $d_i$ from $w_i$:
+A coupled variable is $x_i = w_i + r_i a_i - q_i b_i$ with two variables $a_i, b_i \ge 0$ of cost 0
+that no other equality contains: the *moves* of $x_i$ up and down. Or no equality contains $x_i$;
+then $w_i$ is the point of its bounds nearest to 0, and it may move to each bound. Every inequality
+is a knapsack constraint $\sum g a + \sum g' b \le R$ with positive coefficients and $R \ge 0$, and
+no move is in two of them.
+
+Let $t_i$ be the minimiser of $x_i$ without constraints. A move away from $t_i$ is 0: it would use
+capacity and make the objective worse. So each knapsack constraint is a problem of its own, in the
+distances $d_i \ge 0$ from $w_i$ of the moves that it contains, with the wanted distance $e_i =
+|t_i - w_i|$, the use $c_i$ of the capacity by one unit of distance, and the longest distance $h_i$:
 
 $$\min_d \sum_i \tfrac{\rho_i}{2} (d_i - e_i)^2 \quad\text{s.t.}\quad \sum_i c_i d_i \le R,
 \quad 0 \le d_i \le h_i,
 \qquad d_i(\mu) = \min(h_i, \max(0, e_i - \mu c_i / \rho_i)).$$
 
-The use of the budget is a decreasing, piecewise linear function of the multiplier $\mu$, whose
+The use of the capacity is a decreasing, piecewise linear function of the multiplier $\mu$, whose
 breakpoints are sorted: $O(n \log n)$.
 """
 
@@ -23,179 +29,186 @@ Equalities = tuple[sp.csc_matrix, ndarray]
 Inequalities = tuple[sp.csc_matrix, ndarray, ndarray]
 
 
-class Budgets(NamedTuple):
-    """A separable block with budgets. Arrays of shape (2, k) describe the steps up and down of the
-    k coupled variables.
+class KnapsackBlock(NamedTuple):
+    """The data of these problems for k coupled variables and m knapsack constraints.
+
+    Row 0 of an array of shape (2, k) is for moves up, row 1 for moves down.
 
     Attributes
     ----------
-    lower, upper, base
-        Bounds of the coupled variables, and their values without steps.
-    step
-        Position of each step, -1 where there is none.
+    lower, upper
+        Bounds of the coupled variables, (k,).
+    base
+        Their values without moves $w$, (k,).
+    move
+        Index in the block of each move, (2, k); -1 where a variable has none.
     rate
-        Distance moved by one unit of the step.
-    max_move
-        Largest distance.
-    budget
-        Budget of each step, -1 where there is none.
+        Distance for one unit of the move, $r$ and $q$, (2, k).
+    max_distance
+        Longest distance $h$, (2, k).
+    constraint
+        Knapsack constraint of each move, (2, k); -1 without one.
     use
-        Use of that budget by one unit of distance.
+        Use of its capacity by one unit of distance $c$, (2, k).
     capacity
-        Right-hand side of each budget.
+        Right-hand sides $R$, (m,).
     """
 
     lower: ndarray
     upper: ndarray
     base: ndarray
-    step: ndarray
+    move: ndarray
     rate: ndarray
-    max_move: ndarray
-    budget: ndarray
+    max_distance: ndarray
+    constraint: ndarray
     use: ndarray
     capacity: ndarray
 
     @classmethod
     def find(
         cls,
-        slots: ndarray,
+        coupled: ndarray,
         cost: ndarray,
         equalities: Equalities,
         inequalities: Inequalities,
         bounds: tuple[ndarray, ndarray],
     ) -> Self | None:
-        """Return a QP in this form, or None if it does not have it.
+        """Return the block of a quadratic program, or None if that has another structure.
 
         Parameters
         ----------
-        slots
-            Positions of the coupled variables; the quadratic term is diagonal in these.
+        coupled
+            Indices of the coupled variables. The quadratic term is diagonal in them and zero in
+            the others.
         cost
-            Linear costs of the other variables.
+            Linear cost of every variable; of the coupled ones it belongs to $t$.
         equalities
             Matrix and right-hand side.
         inequalities
-            Matrix, and both sides.
+            Matrix, lower and upper sides.
         bounds
-            Bounds of all variables.
+            Lower and upper bounds of all variables.
         """
-        steps = np.setdiff1d(np.arange(len(cost)), slots)
-        if bounds[0][steps].any() or cost[steps].any():
+        moves = np.setdiff1d(np.arange(len(cost)), coupled)
+        if bounds[0][moves].any() or cost[moves].any():  # a move is at least 0 and costs nothing
             return None
-        if not _has_form(slots, steps, equalities[0], inequalities):
+        if not _has_structure(coupled, moves, equalities[0], inequalities):
             return None
-        lower = bounds[0][slots]
-        upper = bounds[1][slots]
-        base, step, rate, reach = _read_equalities(slots, steps, equalities, bounds)
-        two_alike = np.count_nonzero(step >= 0) < len(steps)  # of one variable, in one direction
-        if two_alike or ((lower > base) | (base > upper)).any():
+        lower = bounds[0][coupled]
+        upper = bounds[1][coupled]
+        base, move, rate, limit = _read_equalities(coupled, moves, equalities, bounds)
+        # two moves of one variable in the same direction: the second replaced the first
+        has_duplicates = np.count_nonzero(move >= 0) < len(moves)
+        if has_duplicates or ((lower > base) | (base > upper)).any():
             return None
-        max_move = np.minimum(reach, [upper - base, base - lower])
-        return cls(lower, upper, base, step, rate, max_move, *_budgets(step, rate, inequalities))
+        max_distance = np.minimum(limit, [upper - base, base - lower])
+        knapsacks = _read_inequalities(move, rate, inequalities)
+        return cls(lower, upper, base, move, rate, max_distance, *knapsacks)
 
-    def solve(self, best: ndarray, rho: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Minimise $\sum_i \rho_i (x_i - t_i)^2$.
+    def solve(self, target: ndarray, rho: ndarray) -> tuple[ndarray, ndarray]:
+        r"""Minimise $\sum_i \tfrac{\rho_i}{2} (x_i - t_i)^2$ over the block.
 
         Parameters
         ----------
-        best
-            The unconstrained minimisers $t$.
+        target
+            The minimisers $t$ without constraints.
         rho
             The weights.
 
         Returns
         -------
         tuple of two numpy.ndarray
-            The coupled variables, and the steps of shape (2, k).
+            The coupled variables, and the moves of shape (2, k).
         """
-        away = best - self.base
-        wanted = np.maximum([away, -away], 0.0)
-        moved = np.minimum(wanted, self.max_move)
-        limited = self.budget >= 0
-        used = np.bincount(self.budget[limited], (self.use * moved)[limited], len(self.capacity))
+        difference = target - self.base
+        wanted = np.maximum([difference, -difference], 0.0)
+        distance = np.minimum(wanted, self.max_distance)
+        limited = self.constraint >= 0
+        used = np.bincount(
+            self.constraint[limited], (self.use * distance)[limited], len(self.capacity)
+        )
         weight = np.broadcast_to(rho, wanted.shape)
         for r in np.flatnonzero(used > self.capacity):
-            at = (self.budget == r) & (moved > 0)
+            at = (self.constraint == r) & (distance > 0)
             use = self.use[at]
-            mu = _multiplier(use, self.max_move[at], wanted[at], weight[at], self.capacity[r])
-            moved[at] = np.clip(wanted[at] - mu * use / weight[at], 0.0, self.max_move[at])
-        return np.clip(self.base + moved[0] - moved[1], self.lower, self.upper), moved / self.rate
+            longest = self.max_distance[at]
+            mu = _multiplier(use, longest, wanted[at], weight[at], self.capacity[r])
+            distance[at] = np.clip(wanted[at] - mu * use / weight[at], 0.0, longest)
+        x = self.base + distance[0] - distance[1]
+        return np.clip(x, self.lower, self.upper), distance / self.rate
 
 
 def _read_equalities(
-    slots: ndarray,
-    steps: ndarray,
-    equalities: Equalities,
-    bounds: tuple[ndarray, ndarray],
-) -> tuple[ndarray, ...]:
-    """Values of the coupled variables without steps; their steps up and down, the distances moved
-    by one unit of each, and the distances that the bounds of the steps allow.
-    """
+    coupled: ndarray, moves: ndarray, equalities: Equalities, bounds: tuple[ndarray, ndarray]
+) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+    """Return `base`, `move`, `rate` and the longest distances that the bounds of moves allow."""
     a, b = equalities
-    of_coupled = a[:, slots].tocsr()
+    of_coupled = a[:, coupled].tocsr()
     owner = of_coupled.indices  # the coupled variable of each equality
-    base = np.clip(0.0, bounds[0][slots], bounds[1][slots])
+    base = np.clip(0.0, bounds[0][coupled], bounds[1][coupled])
     base[owner] = b / of_coupled.data
-    of_steps = a[:, steps].tocoo()
-    move = -of_steps.data / of_coupled.data[of_steps.row]
-    at = ((move < 0).astype(int), owner[of_steps.row])
-    step = np.full((2, len(slots)), -1)
-    step[at] = steps[of_steps.col]
-    rate = np.ones(step.shape)
-    rate[at] = np.abs(move)
-    reach = np.full(step.shape, np.inf)
-    reach[:, owner] = 0.0
-    reach[at] = rate[at] * bounds[1][step[at]]
-    return base, step, rate, reach
+    of_moves = a[:, moves].tocoo()
+    signed_rate = -of_moves.data / of_coupled.data[of_moves.row]
+    at = ((signed_rate < 0).astype(int), owner[of_moves.row])
+    move = np.full((2, len(coupled)), -1)
+    move[at] = moves[of_moves.col]
+    rate = np.ones(move.shape)
+    rate[at] = np.abs(signed_rate)
+    # a variable without an equality moves by itself, one with an equality by its moves alone
+    limit = np.full(move.shape, np.inf)
+    limit[:, owner] = 0.0
+    limit[at] = rate[at] * bounds[1][move[at]]
+    return base, move, rate, limit
 
 
-def _budgets(
-    step: ndarray, rate: ndarray, inequalities: Inequalities
+def _read_inequalities(
+    move: ndarray, rate: ndarray, inequalities: Inequalities
 ) -> tuple[ndarray, ndarray, ndarray]:
-    """The budget of each step, its use by one unit of distance, and the budgets."""
+    """Return `constraint`, `use` and `capacity`."""
     g, _, capacity = inequalities
     entries = g.tocoo()
-    budget = np.full(g.shape[1] + 1, -1)  # the last entry: no step
-    budget[entries.col] = entries.row
-    use = np.zeros(g.shape[1] + 1)
-    use[entries.col] = entries.data
-    return budget[step], use[step] / rate, capacity
+    constraint = np.full(g.shape[1] + 1, -1)  # index -1, no move, finds the last entry
+    constraint[entries.col] = entries.row
+    coefficient = np.zeros(g.shape[1] + 1)
+    coefficient[entries.col] = entries.data
+    return constraint[move], coefficient[move] / rate, capacity
 
 
-def _has_form(slots: ndarray, steps: ndarray, a: sp.csc_matrix, inequalities: Inequalities) -> bool:
-    """Whether each equality gives one coupled variable by steps of its own, and each inequality is
-    a budget on other steps.
+def _has_structure(
+    coupled: ndarray, moves: ndarray, a: sp.csc_matrix, inequalities: Inequalities
+) -> bool:
+    """Whether each equality contains one coupled variable and moves of its own, and the
+    inequalities are knapsack constraints on moves, no move in two of them.
     """
     g, g_lower, g_upper = inequalities
-    of_coupled = a[:, slots]
+    of_coupled = a[:, coupled]
     if (of_coupled.getnnz(axis=1) != 1).any() or (of_coupled.getnnz(axis=0) > 1).any():
         return False
-    if (a[:, steps].getnnz(axis=0) != 1).any():
+    if (a[:, moves].getnnz(axis=0) != 1).any():
         return False
-    if g[:, slots].nnz or (g.getnnz(axis=0) > 1).any() or (g.data <= 0).any():
+    if g[:, coupled].nnz or (g.getnnz(axis=0) > 1).any() or (g.data <= 0).any():
         return False
+    # moves are at least 0, so lower sides of at most 0 are redundant; no moves at all are feasible
     return bool((g_lower <= 0).all() and (g_upper >= 0).all())
 
 
 def _multiplier(
-    use: ndarray,
-    max_move: ndarray,
-    wanted: ndarray,
-    rho: ndarray,
-    capacity: float,
+    use: ndarray, longest: ndarray, wanted: ndarray, rho: ndarray, capacity: float
 ) -> float:
-    """The multiplier at which the use of a budget, linear between sorted breakpoints, is its
-    capacity.
+    """Return the multiplier at which a knapsack constraint holds with equality.
+
+    The total use is linear between breakpoints: a distance begins to decrease at the first of its
+    own and is 0 from the second on.
     """
-    rate = use**2 / rho
-    # where a move begins to decrease, and where it is zero
-    distances = np.concatenate([np.maximum(wanted - max_move, 0.0), wanted])
-    breakpoints = distances * np.tile(rho / use, 2)
+    decrease = use**2 / rho  # of the total use, for one unit of the multiplier
+    ends = np.concatenate([np.maximum(wanted - longest, 0.0), wanted])
+    breakpoints = ends * np.tile(rho / use, 2)
     order = np.argsort(breakpoints, kind="stable")
     breakpoints = breakpoints[order]
-    slope = np.concatenate([rate, -rate])[order].cumsum()
-    used = float(use @ np.minimum(wanted, max_move)) - np.concatenate(
-        [[0.0], (slope[:-1] * np.diff(breakpoints)).cumsum()]
+    decrease = np.concatenate([decrease, -decrease])[order].cumsum()
+    total_use = float(use @ np.minimum(wanted, longest)) - np.concatenate(
+        [[0.0], (decrease[:-1] * np.diff(breakpoints)).cumsum()]
     )
-    last = max(int((used > capacity).sum()) - 1, 0)
-    return float(breakpoints[last] + (used[last] - capacity) / max(slope[last], 1e-300))
+    last = max(int((total_use > capacity).sum()) - 1, 0)  # the last one with too large a use
+    smallest = 1e-300  # without it 0 / 0 where rounding leaves no decrease
+    return float(breakpoints[last] + (total_use[last] - capacity) / max(decrease[last], smallest))

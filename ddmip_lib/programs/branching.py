@@ -17,7 +17,7 @@ INTEGRALITY_TOLERANCE = 1e-6
 """Distance from an integer up to which a value counts as integral."""
 
 
-class OpenNode(Protocol):
+class BoundedNode(Protocol):
     """A node of a search for a minimum."""
 
     @property
@@ -25,7 +25,7 @@ class OpenNode(Protocol):
         """No point of the node costs less."""
 
 
-NodeT = TypeVar("NodeT", bound=OpenNode)
+NodeT = TypeVar("NodeT", bound=BoundedNode)
 
 
 class BestFirst(Generic[NodeT]):

@@ -56,10 +56,10 @@ def test_sorting_finds_the_optimum_that_piqp_finds(seed: int) -> None:
     split = PaperSplit(budgeted(draw).instance())
     block = QPBlock(split)
     plain = QPBlock(split)
-    if block.budgets is None:  # steps that no row ties to an input
+    if block.knapsacks is None:  # steps that no row ties to an input
         assert (np.diff(plain.equalities[0].indptr) == 0).any()
         return
-    plain.budgets = None
+    plain.knapsacks = None
     k = split.coupled.size
     lam = draw.normal(size=k)
     copies = draw.normal(size=k) * 2
@@ -83,10 +83,10 @@ def test_water_has_the_form_and_steps_that_must_be_taken_have_not() -> None:
     split = PaperSplit(water_potability(n=3, net=mlp(1, 4, 9)).instance())
     block = mip_block(split)
     assert isinstance(block, QPBlock)
-    assert block.budgets is not None
-    assert (block.budgets.capacity == 2.0).all()
+    assert block.knapsacks is not None
+    assert (block.knapsacks.capacity == 2.0).all()
     assert (
-        QPBlock(PaperSplit(budgeted(np.random.default_rng(0), lower=0.01).instance())).budgets
+        QPBlock(PaperSplit(budgeted(np.random.default_rng(0), lower=0.01).instance())).knapsacks
         is None
     )
 
@@ -101,4 +101,4 @@ def test_other_blocks_are_left_to_piqp(extra: str) -> None:
         problem.model.addCons(names["a_0_0"] + names["a_1_0"] >= 0.1)
     else:
         problem.model.addCons(names["x_0_0"] + names["x_1_0"] <= 10)
-    assert QPBlock(PaperSplit(problem.instance())).budgets is None
+    assert QPBlock(PaperSplit(problem.instance())).knapsacks is None
