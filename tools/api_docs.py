@@ -1,8 +1,9 @@
 """A Sphinx extension for the API page: docstrings are text with formulas, and each name says where
 it is taught.
 
-Formulas stand between dollar signs as in the chapters, single backquotes mean code, and an indented
-block is shown as it stands. What reStructuredText would read as markup elsewhere (``|u - x|``,
+Sections of NumPy's style become lists (by napoleon, which runs before). Formulas stand between
+dollar signs as in the chapters, single backquotes mean code, and an indented block is shown as it
+stands, unless it belongs to an entry of a list. What reStructuredText would read as markup elsewhere (``|u - x|``,
 ``rho*``, ``lam_``) is escaped, so a docstring cannot break the build, and authors need not think
 about it.
 """
@@ -24,7 +25,7 @@ from tools.contents import Contents, Page  # noqa: E402
 
 API_PAGE = "book/api"
 VERBATIM = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`[^`]+?`|\$[^$]+?\$)", re.DOTALL)
-ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.) ")
+ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.|:\w[^:]*:)(\s|$)")
 
 
 def escape(text: str) -> str:
@@ -36,7 +37,7 @@ def escape(text: str) -> str:
     parts = VERBATIM.split(text)
     for i, part in enumerate(parts):
         if i % 2 == 0:
-            parts[i] = re.sub(r"(\||(?<!^)\*|(?<=\w)_(?!\w))", r"\\\1", part)
+            parts[i] = re.sub(r"(?<!\\)(\||(?<!^)\*|(?<=\w)_(?!\w))", r"\\\1", part)
         elif part.startswith("$"):
             parts[i] = f":math:`{part[1:-1]}`"
         elif part.startswith("`") and not part.startswith("``"):
@@ -48,16 +49,18 @@ def display_math(lines: list[str]) -> list[tuple[bool, str]]:
     """The lines, with each ``$$`` formula made a directive; true marks what is finished."""
     out: list[tuple[bool, str]] = []
     inside = False
+    margin = ""
     for line in lines:
         text = line.strip()
         if not inside and not text.startswith("$$"):
             out.append((False, line))
             continue
         if not inside:
-            out += [(True, ""), (True, ".. math::"), (True, "")]
+            margin = line[: len(line) - len(line.lstrip())]
+            out += [(True, ""), (True, f"{margin}.. math::"), (True, "")]
             text = text[2:]
         inside = not text.endswith("$$")
-        out.append((True, f"    {text.removesuffix('$$')}"))
+        out.append((True, f"{margin}    {text.removesuffix('$$')}"))
         if not inside:
             out.append((True, ""))
     return out
@@ -68,6 +71,8 @@ def as_rst(lines: list[str]) -> list[str]:
 
     >>> as_rst(["Solve", "    min |x|", "", "$$x^2$$", "with |x|"])
     ['Solve', '', '::', '', '    min |x|', '', '', '.. math::', '', '    x^2', '', 'with \\\\|x\\\\|']
+    >>> as_rst([":param lam_: Multipliers,", "             of `x`."])
+    [':param lam\\\\_: Multipliers,', '             of ``x``.']
     """
     out: list[str] = []
     prose: list[str] = []
@@ -83,7 +88,8 @@ def as_rst(lines: list[str]) -> list[str]:
         indented = line.startswith(" ") and not finished
         literal = literal and (indented or not line)
         example = bool(line) and (example or line.lstrip().startswith(">>>"))
-        in_item = not finished and (bool(ITEM.match(line)) or (in_item and (indented or not line)))
+        if not finished:  # a formula on lines of its own may stand inside of an entry
+            in_item = bool(ITEM.match(line)) or (in_item and (indented or not line))
         starts_literal = indented and not (literal or example or in_item)
         if not (finished or literal or example or starts_literal):
             prose.append(line)
