@@ -161,7 +161,10 @@ def _constraint_matrix(shape: tuple[int, ...]) -> sp.csr_matrix:
     """Coefficients of x - a + b, then for each feature of the sums of a and of b."""
     n, p = shape
     one = sp.identity(n * p)
-    sums = [sp.kron(np.ones((1, n)), np.kron(np.eye(p), up), format="coo") for up in UP_AND_DOWN]
+    sums = [
+        sp.kron(np.ones((1, n)), sp.coo_matrix(np.kron(np.eye(p), up)), format="coo")
+        for up in UP_AND_DOWN
+    ]
     treated = [sp.coo_matrix((n * p, n)), one, -one, one]
     return sp.csr_matrix(sp.bmat([treated, [None, None, *sums]]))
 
