@@ -193,6 +193,8 @@ class RestrictedMaster(NamedTuple):
             value = -np.inf
             first = len(program.cost) - 2 * len(trade.buy)
             bought, sold = np.split(found.point[first:], 2)
+            if self.demands is not None:
+                bought, sold = sold, bought
             extra = bought - sold * np.sign(trade.sell)
         prices, convexity_duals = np.split(-found.multipliers, [m])
         if self.demands is None:
@@ -210,10 +212,18 @@ class RestrictedMaster(NamedTuple):
         return solution
 
     def _traded(self, trade: TradePrices) -> MasterVariables:
-        """Return the amounts of the resources that are bought, then those that are sold."""
+        """Return the amounts of the resources that are bought and sold.
+
+        With demands those that are sold come first; where several bases are optimal, the order of
+        the variables decides which one HiGHS finds.
+        """
         resources = sp.eye(len(self.capacities) + self.n, len(trade.buy))
-        cost = np.concatenate([trade.buy, -trade.sell])
-        return MasterVariables.nonnegative(cost, sp.hstack([-resources, resources]), integer=False)
+        columns = [(trade.buy, -resources), (-trade.sell, resources)]
+        if self.demands is not None:
+            columns.reverse()
+        costs, matrices = zip(*columns, strict=True)
+        cost = np.concatenate(costs)
+        return MasterVariables.nonnegative(cost, sp.hstack(matrices), integer=False)
 
 
 def _solve_unscaled(program: Program) -> LPProposal:
