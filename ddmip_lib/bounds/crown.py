@@ -56,7 +56,8 @@ def crown(
     def solve(region: Box, slopes: Any, splits: Any) -> Bounds:
         return BoundPropagation(graph, region, slopes, splits).run().result(slopes)
 
-    return in_chunks(batch_size(graph), region, solve, slopes, splits)
+    rows = batch_size(graph)
+    return in_chunks(rows, region, solve, slopes, splits)
 
 
 @torch.no_grad()

@@ -108,23 +108,35 @@ class _OptimisedPropagation(BoundPropagation):
         self, index: int, steps: int, start: Sequence[Tensor] | None = None
     ) -> tuple[list[Tensor], list[Tensor] | None, Tensor]:
         """Optimised slopes and multipliers for one node, and its bounds (n, 2k)."""
-        best = self._first_slopes(index, start)
-        count = len(best)
+        first = self._first_slopes(index, start)
+        count = len(first)
+        units = [part.shape[-1] for part in first]
+        upper = self.region.lower.new_ones(sum(units))
         if self.splits is not None:
-            best += [torch.zeros_like(slope) for slope in best]
-        record = self.region.lower.new_tensor(-torch.inf)
-        uppers = [torch.ones_like(record)] * count + [-record] * (len(best) - count)
-        adams = [Adam(part, upper, self.rate) for part, upper in zip(best, uppers, strict=True)]
+            first += [torch.zeros_like(part) for part in first]
+            upper = torch.cat([upper, torch.full_like(upper, torch.inf)])
+            units += units
+        best = torch.cat([upper[:0], *first], -1)
+        record = upper.new_tensor(-torch.inf)
+        adam = Adam(best, upper, self.rate)
         for step in range(steps + 1):
-            point = [adam.point.requires_grad_() for adam in adams]
-            value = self._value(index, point[:count], point[count:] or None)
+            point = adam.point.requires_grad_()
+            with torch.enable_grad():
+                parts = point.split(units, -1)
+                value = self._value(index, parts[:count], parts[count:] or None)
             better = value > record  # never where steps have overflowed
-            best = _where(better, point, best)
+            best = torch.where(better[..., None], point, best).detach()
             record = torch.where(better, value.detach(), record)
             if step == steps or not value.requires_grad:
                 break
-            _step(adams, point, value)
-        return best[:count], best[count:] or None, record
+            adam.step(torch.autograd.grad(value, point, torch.ones_like(value))[0])
+        parts = best.split(units, -1)
+        return list(parts[:count]), list(parts[count:]) or None, record
+
+    def _value(self, index: int, slopes: PerUnit, duals: PerUnit | None) -> Tensor:
+        """Lower bounds of the values of a node and of their negatives."""
+        coef, const = self.linear_bounds(index, slopes, duals)
+        return self.region.smallest(coef) + const
 
     def _first_slopes(self, index: int, start: Sequence[Tensor] | None) -> list[Tensor]:
         """Slopes to start from, for each function of the node's values and each activation before
@@ -140,23 +152,3 @@ class _OptimisedPropagation(BoundPropagation):
                 below = torch.where(self.lines[node].free[:, None], start[i], below)
             slopes.append(below.expand(-1, functions, -1).clone())
         return slopes
-
-    def _value(self, index: int, slopes: list[Tensor], duals: list[Tensor] | None) -> Tensor:
-        """Lower bounds of the values of a node and of their negatives, differentiable."""
-        with torch.enable_grad():
-            coef, const = self.linear_bounds(index, slopes, duals)
-            return self.region.smallest(coef) + const
-
-
-def _step(adams: list[Adam], point: list[Tensor], value: Tensor) -> None:
-    """Take steps along the gradients of the sum of values."""
-    ones = torch.ones_like(value)
-    gradients = torch.autograd.grad(value, point, ones, allow_unused=True, materialize_grads=True)
-    for adam, gradient in zip(adams, gradients, strict=True):
-        adam.step(gradient)
-
-
-def _where(better: Tensor, new: list[Tensor], old: list[Tensor]) -> list[Tensor]:
-    """The new parts of the functions with better values."""
-    pairs = zip(new, old, strict=True)
-    return [torch.where(better[..., None], one, two).detach() for one, two in pairs]

@@ -188,7 +188,6 @@ class BoundPropagation:
         form: Tensor,
         slopes: PerUnit | None,
         duals: PerUnit | None,
-        rounded: bool = True,
     ) -> tuple[Tensor, Tensor]:
         """Compute linear lower bounds, in the inputs, of linear functions of the values of a node.
 
@@ -200,8 +199,6 @@ class BoundPropagation:
             Coefficients of the k functions, (n or 1, k, units).
         slopes, duals : sequence of Tensor or None, optional
             As in `linear_bounds`.
-        rounded : bool
-            Whether rounding errors are included: the bounds are sound only then.
 
         Returns
         -------
@@ -217,11 +214,10 @@ class BoundPropagation:
             node = self.graph.nodes[i]
             coef = coefs.pop(i)
             if isinstance(node, Elementwise):
-                coef, const = self._relax(i, coef, const, _entry(slopes, self.places[i]), rounded)
+                coef, const = self._relax(i, coef, const, _entry(slopes, self.places[i]))
                 coef = self._add_split(i, coef, duals)
             else:
-                if rounded:
-                    const = const - _times(coef.abs(), self.errors[i])
+                const = const - _times(coef.abs(), self.errors[i])
                 if isinstance(node, Affine):
                     const = const + coef @ node.bias
                     coef = coef @ node.weight
@@ -229,16 +225,14 @@ class BoundPropagation:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
         coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
-        if rounded:
-            const = const - _times(coef.abs(), self.errors[0]) - self.vanished
-        return coef, const
+        return coef, const - _times(coef.abs(), self.errors[0]) - self.vanished
 
     def _relax(
-        self, index: int, coef: Tensor, const: Tensor, slope: Tensor | None, rounded: bool
+        self, index: int, coef: Tensor, const: Tensor, slope: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """The linear bounds after an activation is replaced by its own linear bounds."""
         line = self.lines[index]
-        error = self.errors[index] if rounded else 0.0
+        error = self.errors[index]
         positive = coef.clamp(min=0.0)
         negative = coef - positive
         const = const + _times(positive, line.below_shift - error)

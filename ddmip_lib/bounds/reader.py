@@ -50,9 +50,9 @@ def network_graph(net: nn.Module, n_in: int) -> Graph:
 
     Examples
     --------
-    >>> from ddmip_lib.predictors import resnet
-    >>> [type(node).__name__ for node in network_graph(resnet(depth=1, width=4, n_in=3), 3).nodes]
-    ['Input', 'Affine', 'Affine', 'Elementwise', 'Affine', 'Sum', 'Elementwise', 'Affine']
+    >>> net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    >>> [type(node).__name__ for node in network_graph(net, 3).nodes]
+    ['Input', 'Affine', 'Elementwise', 'Affine']
     >>> network_graph(nn.Sequential(nn.Linear(2, 2), nn.Softmax(1)), 2)
     Traceback (most recent call last):
     ...

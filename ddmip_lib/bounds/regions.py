@@ -1,5 +1,8 @@
-r"""Regions of the inputs, n at a time: boxes, and balls of a weighted, two-sided $l_1$ norm in
-boxes.
+r"""Input regions over which networks are bounded: boxes, and weighted $l_1$ balls in boxes.
+
+An object holds a batch of n regions of one kind. Weights of a ball may differ between directions,
+so that a step up costs more or less than a step down. Arrays have the axes n (regions), k (linear
+functions of a region) and p (inputs of the network).
 """
 
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from torch import Tensor
 from ..numerics import EPSILON
 from .result import Batch
 
-MAX_PRICE = 1e120  # prices and radii of balls: sums of products of larger ones could overflow
+MAX_WEIGHT = 1e120  # also of radii: sums of products of larger numbers could overflow
 
 
 def _double(values: Any) -> Tensor:
@@ -25,12 +28,13 @@ class Box(Batch):
     Attributes
     ----------
     lower, upper : Tensor
-        The ends $l$ and $h$, (n, p); anything that torch can convert.
+        The bounds $l$ and $h$, (n, p). Whatever `torch.as_tensor` accepts is converted to double
+        precision.
 
     Raises
     ------
     ValueError
-        If shapes differ, an end is not finite, or a lower end exceeds an upper one.
+        If shapes differ, a bound is not finite, or a lower bound exceeds an upper one.
 
     Examples
     --------
@@ -49,22 +53,22 @@ class Box(Batch):
             raise ValueError("lower and upper of a box are two matrices (n, p) of the same shape.")
         finite = self.lower.isfinite() & self.upper.isfinite()
         if not (finite & (self.lower <= self.upper)).all():
-            raise ValueError("a box needs finite ends, with lower <= upper.")
+            raise ValueError("a box needs finite bounds, with lower <= upper.")
 
     def __len__(self) -> int:
         return len(self.lower)
 
     @property
     def size(self) -> Tensor:
-        """The largest absolute value of each coordinate."""
+        """The largest absolute value of each coordinate, (n, p)."""
         return torch.maximum(self.lower.abs(), self.upper.abs())
 
     def box(self) -> "Box":
-        """Return the smallest boxes around the regions."""
+        """Return the bounding boxes of the regions, here the boxes themselves."""
         return self
 
     def argsmallest(self, coef: Tensor) -> Tensor:
-        """Minimise linear functions over the regions.
+        """Return minimisers of linear functions over the regions.
 
         Parameters
         ----------
@@ -79,17 +83,19 @@ class Box(Batch):
         return torch.where(coef > 0, self.lower[:, None], self.upper[:, None])
 
     def smallest(self, coef: Tensor) -> Tensor:
-        """Return the smallest values of linear functions over the regions, up to rounding.
+        """Return the minima of linear functions over the regions, up to rounding errors.
+
+        Gradients flow to the coefficients, with the minimiser held fixed (Danskin's theorem).
 
         Parameters
         ----------
         coef : Tensor
-            Coefficients of k functions for each region, (n, k, p); may require a gradient.
+            Coefficients of k functions for each region, (n, k, p).
 
         Returns
         -------
         Tensor
-            The values, (n, k).
+            The minima, (n, k).
         """
         return (coef * self.argsmallest(coef.detach())).sum(-1)
 
@@ -98,25 +104,27 @@ class Box(Batch):
 class Ball(Box):
     r"""Balls $\{u \text{ in the box} : \sum_j a_j (u_j - c_j)_+ + d_j (c_j - u_j)_+ \le r\}$.
 
-    A linear function is smallest where the radius is used by the coordinates with the largest
-    decrease per price (a fractional knapsack); those without a price move first, to the end of the
-    box.
+    Minimising a linear function over a ball is a fractional knapsack problem: the radius is the
+    capacity, and coordinates leave the centre in the order of their decrease per unit of weight,
+    each up to its bound. Those of weight zero come first.
 
     Attributes
     ----------
     lower, upper : Tensor
-        The boxes, (n, p).
+        Bounds of the boxes, (n, p).
     centre : Tensor
-        The centres $c$, (n, p) or fewer axes.
+        The centres $c$, (n, p) or a shape that broadcasts to it.
     up, down : Tensor
-        The prices $a$ and $d$ of a unit of movement, (n, p) or fewer axes.
+        The weights $a$ and $d$ of a unit above and below the centre, (n, p) or a shape that
+        broadcasts to it.
     radius : Tensor
         The radii $r$, (n,) or a number.
 
     Raises
     ------
     ValueError
-        If a price or radius is negative, not finite or above 1e120, or a centre is outside its box.
+        If a weight or radius is negative, not finite or above 1e120, or a centre is outside its
+        box.
 
     Examples
     --------
@@ -141,42 +149,43 @@ class Ball(Box):
         for name in ("centre", "up", "down"):
             setattr(self, name, _double(getattr(self, name)).expand(shape))
         self.radius = _double(self.radius).expand(shape[0])
-        prices = torch.stack([self.up, self.down, self.radius[:, None].expand(shape)])
-        if not (prices.isfinite() & (prices >= 0)).all():
-            raise ValueError("prices and radius of a ball are finite and not negative.")
+        weights = torch.stack([self.up, self.down, self.radius[:, None].expand(shape)])
+        if not (weights.isfinite() & (weights >= 0)).all():
+            raise ValueError("weights and radius of a ball must be finite and not negative.")
         cost = (self.up + self.down) * (self.upper - self.lower)
-        if not (prices <= MAX_PRICE).all() or not cost.sum(-1).isfinite().all():
+        if not (weights <= MAX_WEIGHT).all() or not cost.sum(-1).isfinite().all():
             raise ValueError(
-                f"prices and radius of a ball must not exceed {MAX_PRICE:g}: rescale them."
+                f"weights and radius of a ball must not exceed {MAX_WEIGHT:g}: rescale them."
             )
         if not ((self.lower <= self.centre) & (self.centre <= self.upper)).all():
-            raise ValueError("the centre of a ball lies in its box: clip it first.")
+            raise ValueError("the centre of a ball must lie in its box: clip it first.")
 
     def box(self) -> Box:
-        """Return the smallest boxes around the balls, rounded outward."""
+        """Return the bounding boxes of the balls, rounded outward."""
         lower = torch.maximum(self.lower, self.centre - self._distance(self.down))
         upper = torch.minimum(self.upper, self.centre + self._distance(self.up))
         return Box(lower, upper)
 
-    def _distance(self, price: Tensor) -> Tensor:
-        """How far each coordinate can move within the radius."""
-        distance = torch.where(price > 0, self.radius[:, None] / price, torch.inf)
+    def _distance(self, weight: Tensor) -> Tensor:
+        """Upper bound of the distance that each coordinate alone can move within the radius."""
+        distance = torch.where(weight > 0, self.radius[:, None] / weight, torch.inf)
         return distance + 4 * EPSILON * (distance + self.centre.abs())
 
     def argsmallest(self, coef: Tensor) -> Tensor:
-        """Minimise linear functions over the balls; see `Box.argsmallest`."""
-        falls = coef > 0
+        """Return minimisers of linear functions over the balls; see `Box.argsmallest`."""
+        downward = coef > 0
         size = coef.abs()
-        room = torch.where(
-            falls, (self.centre - self.lower)[:, None], (self.upper - self.centre)[:, None]
+        width = torch.where(
+            downward, (self.centre - self.lower)[:, None], (self.upper - self.centre)[:, None]
         )
-        room = torch.where(size > 0, room, 0.0)
-        price = torch.where(falls, self.down[:, None], self.up[:, None])
-        order = torch.where(size > 0, price / size, torch.inf).argsort(-1)
-        cost = (price * room).gather(-1, order)
-        before = torch.cat([torch.zeros_like(cost[..., :1]), cost.cumsum(-1)[..., :-1]], -1)
-        left = (self.radius[:, None, None] - before).clamp(min=0.0)
-        fraction = torch.where(cost > left, left / cost, 1.0)
-        move = room * torch.empty_like(fraction).scatter(-1, order, fraction)
-        point = self.centre[:, None] + torch.where(falls, -move, move)
+        width = torch.where(size > 0, width, 0.0)
+        weight = torch.where(downward, self.down[:, None], self.up[:, None])
+        # the knapsack is filled greedily; the last coordinate that fits moves by a fraction
+        order = torch.where(size > 0, weight / size, torch.inf).argsort(-1)
+        cost = (weight * width).gather(-1, order)
+        used = torch.cat([torch.zeros_like(cost[..., :1]), cost.cumsum(-1)[..., :-1]], -1)
+        remaining = (self.radius[:, None, None] - used).clamp(min=0.0)
+        fraction = torch.where(cost > remaining, remaining / cost, 1.0)
+        step = width * torch.empty_like(fraction).scatter(-1, order, fraction)
+        point = self.centre[:, None] + torch.where(downward, -step, step)
         return point.maximum(self.lower[:, None]).minimum(self.upper[:, None])

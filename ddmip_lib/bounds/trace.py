@@ -427,18 +427,6 @@ def _add(op: Operation, one: Any, two: Any, alpha: Any = 1) -> int:
     return op.tape.builder.sum((one.node, other))
 
 
-def _subtract(op: Operation, one: Any, two: Any, alpha: Any = 1) -> int:
-    return _add(op, one, two, -alpha)
-
-
-def _subtract_from(op: Operation, one: Any, two: Any, alpha: Any = 1) -> int:
-    return _add(op, two, one, -alpha)
-
-
-def _negate(op: Operation, value: Any) -> int:
-    return op.scaled(value, -1.0)
-
-
 def _multiply(op: Operation, one: Any, two: Any, **named: Any) -> int:
     if named or (isinstance(one, Traced) and isinstance(two, Traced)):
         raise Refused(f"{op.tape.last} of two layers")
@@ -519,10 +507,10 @@ RULES: dict[str, Callable[..., Any]] = {
     "convolution": _convolution,
     "native_batch_norm": _norm,
     "add": _add,
-    "sub": _subtract,
+    "sub": lambda op, one, two, alpha=1: _add(op, one, two, -alpha),
     "mul": _multiply,
     "div": _divide,
-    "rsub": _subtract_from,
-    "neg": _negate,
+    "rsub": lambda op, one, two, alpha=1: _add(op, two, one, -alpha),
+    "neg": lambda op, value: op.scaled(value, -1.0),
 }
 """The rules by which operations of torch add nodes; those in place have the same names."""

@@ -21,16 +21,16 @@ from ..clock import (
     unlimited,
 )
 from ..errors import ProblemError
-from ..model.incumbent import Incumbent, PointCallback
+from ..model.goal import Goal
+from ..model.incumbent import Incumbent, PointCallback, Repair
 from ..model.instance import Instance
 from ..model.log import Log, LogEntry
 from ..model.onoff import OnOff
 from ..model.problem import NeuralMIP
 from ..model.progress import ProgressLine, report_progress, watched
-from ..model.repair import Repair
 from ..model.solution import History, Proof, Solution
 from ..programs import Program, Proved, prove
-from ..proofs.checking import closes_gap, cutoff, incumbent_cost, submit_point
+from ..proofs.checking import closes_gap, cutoff, incumbent_cost, status_of_gap, submit_point
 
 
 class ProgressEvent(NamedTuple):
@@ -62,7 +62,7 @@ Callback = Callable[[Any], Any]
 """A function that takes a `ProgressEvent`, or the state of the method, and may end the run."""
 ENDED_BY_USER = "Ctrl-C or the callback ended the run"
 ENDED_BY_TIME_LIMIT = "the time limit ended the run"
-STATUSES_KEPT_AFTER_INTERRUPT = ("optimal", "infeasible", "stopped")
+STATUSES_KEPT_AFTER_INTERRUPT = ("optimal", "gap_limit", "infeasible", "stopped")
 """Statuses that an interruption during the last steps of a run does not change."""
 SECONDS_FOR_START_AFTER_LIMIT = 0.1
 """Seconds for completing the problem's start if the time limit ended the run before that."""
@@ -107,8 +107,12 @@ class Run:
         Best checked bound, of the problem as a minimisation, and its proof.
     state
         Whatever the method keeps between iterations, so that an interrupted run can be finished.
+    events
+        Number of calls of the callback so far.
     limit
         Time limit in force while the method works; the callback may end it early.
+    goal
+        Gap and objective at which the run may end.
     """
 
     problem: NeuralMIP
@@ -126,11 +130,17 @@ class Run:
     state: Any = None
     events: int = 0
     limit: Limit | None = None
+    goal: Goal = field(default_factory=Goal)
 
     @cached_property
     def instance(self) -> Instance:
         """The problem as arrays and maps, read when it is first used."""
         return self.problem.instance()
+
+    @cached_property
+    def start(self) -> list[ndarray] | None:
+        """Inputs of all predictors from which the run starts, None without a start."""
+        return self.instance.full_start(self.problem.start)
 
     @property
     def deadline(self) -> float:
@@ -173,9 +183,10 @@ class Run:
             Function that searches for a feasible point near an infeasible start.
         """
         incumbent = Incumbent(self.instance, self.began, onoff, screen_on, self.on_point)
+        incumbent.goal = self.goal
         self.best = incumbent
         if with_start and not self.problem.start_failed:
-            incumbent.consider_start(self.problem.start, self.time_limit, repair)
+            incumbent.consider_start(self.start, self.time_limit, repair)
         return incumbent
 
     def verified(self, solution: Solution | None) -> Incumbent:
@@ -211,8 +222,14 @@ class Run:
 
     @property
     def gap_closed(self) -> bool:
-        """Whether the checked bound proves the incumbent optimal."""
+        """Whether the checked bound is as close to the incumbent as the goal requires."""
         return self.best is not None and closes_gap(self.best, self.lower_bound)
+
+    @property
+    def closed_status(self) -> str:
+        """Status of the run, whose gap is closed."""
+        assert self.best is not None
+        return status_of_gap(self.best, self.lower_bound)
 
     def raise_bound(self, lower_bound: float, proof: Proof | None = None) -> None:
         """Keep a checked bound if it is the best one so far.
@@ -323,11 +340,14 @@ class Run:
         if self.best is not None:
             point = self.best.point()
             details["incumbents"] = self.best.found
+            if self.instance.left_out:
+                details.setdefault("left_out", list(self.instance.left_out))
         return Solution(
             status,
             self.method,
             **point,
             **fields,
+            gap_tolerance=self.goal.gap,
             history=self.history,
             seconds=self.seconds,
             details=details,
@@ -346,7 +366,7 @@ class Run:
             self.incumbent(with_start=False)
         if self.best is not None and self.best.values is None and out_of_time:
             seconds = min(self.time_limit, SECONDS_FOR_START_AFTER_LIMIT)
-            self.best.consider_start(self.problem.start, seconds)
+            self.best.consider_start(self.start, seconds)
         if not out_of_time:
             self.details["interrupted"] = True
         reason = ENDED_BY_TIME_LIMIT if out_of_time else ENDED_BY_USER
@@ -388,6 +408,9 @@ class Run:
                 if status is not None:
                     result = so_far(status)
                 report_progress(bound=result.bound)
+                # A state refers to its run: without this both, and the models of SCIP that they
+                # hold, would stay until the next garbage collection.
+                self.state = None
                 return self._logged(result)
 
     def _logged(self, result: Result) -> Result:
@@ -414,6 +437,26 @@ def start_run(
     method: str = "",
 ) -> Run:
     """Start the clock and check the arguments of a call before any long work.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    time_limit
+        Seconds after which the run ends; infinite for no limit.
+    seed
+        Seed of all random numbers.
+    on_point
+        Function that is called with the network inputs of every evaluated point.
+    callback
+        Function that is called with a `ProgressEvent`, and may end the run.
+    method
+        Name of the method.
+
+    Returns
+    -------
+    Run
+        The run.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from pyscipopt import Model
 
 from ..errors import ProblemError
 from ..programs.scip import MILP
-from ..programs.scip_program import write_milp
+from ..programs.scip_program import model_of
 from .exported import Network
 from .instance import Instance
 from .network_checks import on_copies, validate_network
@@ -65,8 +65,7 @@ class ArrayMIP(NeuralMIP):
     """
 
     def __init__(self, milp: MILP, name: str = "") -> None:
-        order = np.select([milp.binary, milp.integer], [0, 1], default=2)
-        if (np.diff(order) < 0).any():
+        if (np.diff(milp.kind) < 0).any():
             raise ProblemError(
                 "list binary variables first, then other integers, then continuous variables: as"
                 " SCIP lists them."
@@ -131,7 +130,7 @@ class ArrayMIP(NeuralMIP):
         if gives_class and not binary.all():
             raise ProblemError("a variable that carries a class must be binary.")
 
-    def instance(self) -> Instance:
+    def stated_instance(self) -> Instance:
         milp = None if "model" in self.__dict__ else self.milp
         return Instance(lambda: self.model, self.predictors, self.start_point, milp)
 
@@ -142,21 +141,3 @@ class ArrayMIP(NeuralMIP):
 
     def _remarks(self, predictor: Predictor) -> tuple[str, str]:
         return "", ""
-
-
-def model_of(milp: MILP) -> Model:
-    """Build a model of SCIP from arrays.
-
-    Parameters
-    ----------
-    milp : MILP
-        Constraints, bounds and objective.
-
-    Returns
-    -------
-    pyscipopt.Model
-        A model with the same variables and constraints in the same order.
-    """
-    written = write_milp(Model(), milp)
-    written.model.addObjoffset(written.offset)
-    return written.model

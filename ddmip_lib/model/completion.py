@@ -5,11 +5,10 @@ Outputs follow from the networks; the remaining variables are found by HiGHS or 
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from pyscipopt import Model, quicksum
+from pyscipopt import Constraint, Model, Variable, quicksum
 
 from ..programs import Program, Rows
 from ..programs.mip import solve_continuous
@@ -39,7 +38,9 @@ class Completer:
         self.instance = instance
         self.onoff = onoff
 
-    def complete(self, inputs: list[ndarray], seconds: float = 10.0) -> ndarray | None:
+    def complete(
+        self, inputs: list[ndarray], seconds: float = 10.0, integers: ndarray | None = None
+    ) -> ndarray | None:
         """Return the best full assignment with these network inputs.
 
         Parameters
@@ -48,6 +49,8 @@ class Completer:
             One matrix for each predictor.
         seconds
             Time limit.
+        integers
+            A full assignment whose integer variables are kept too, other than outputs.
 
         Returns
         -------
@@ -56,12 +59,13 @@ class Completer:
         """
         instance = self.instance
         milp = instance.milp
-        values = instance.rounded(instance.assignment(inputs, rest=np.nan))
+        rest = np.nan if integers is None else np.where(milp.integer, integers, np.nan)
+        values = instance.rounded(instance.assignment(inputs, rest))
         fixed = ~np.isnan(values)
         values[fixed] = np.clip(values, milp.lower, milp.upper)[fixed]
         outputs = instance.with_outputs(np.where(fixed, values, 0.0))
-        values[instance.is_output] = outputs[instance.is_output]
-        fixed |= instance.is_output
+        values[instance.determined] = outputs[instance.determined]
+        fixed |= instance.determined
         if fixed.all():
             completed: ndarray | None = values
         elif milp.others or milp.integer[~fixed].any():
@@ -95,7 +99,8 @@ class Completer:
         violated = np.flatnonzero(change)
         entries = milp.rows[violated].tocoo()
         variables = entries.col
-        moved = values[variables] + change[violated[entries.row]] / entries.data
+        with np.errstate(over="ignore"):  # an infinite move is not within the bounds
+            moved = values[variables] + change[violated[entries.row]] / entries.data
         within = (moved >= milp.lower[variables]) & (moved <= milp.upper[variables])
         movable = np.flatnonzero(~fixed[variables] & within)
         _, first = np.unique(entries.row[movable], return_index=True)
@@ -142,7 +147,9 @@ class Completer:
         return None if found is None else np.where(fixed, values, found)
 
     @cached_property
-    def _fixing_model(self) -> tuple[Model, Any, list[tuple[OnOff, OnOffRow, Any]]]:
+    def _fixing_model(
+        self,
+    ) -> tuple[Model, list[Variable], list[tuple[OnOff, OnOffRow, Constraint]]]:
         """A copy of the model for fixed inputs and outputs, its variables, and its constraints on
         on/off variables in on/off form.
         """

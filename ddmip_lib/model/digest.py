@@ -4,12 +4,12 @@ import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy import ndarray
 from pyscipopt import Model
+from torch import nn
 
 from ..programs.scip import MILP
 from .description import Description
@@ -27,10 +27,12 @@ ROUNDED = slice(3, None, 2)
 """Points whose integer inputs are rounded."""
 CUT_OFFSET = 0.3819660113
 """Shift of values in units of their sixth digit, so that no simple fraction lies at a cut."""
+LARGEST_BOUND = 1e30
+"""Bound of inputs that have none: outputs of other networks."""
 HEX_DIGITS = 16
 """Length of a digest."""
 
-_own_names: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+_own_names: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 """Random names of networks that cannot be described: each is different from all others."""
 
 Place = tuple[ndarray, ndarray, ndarray]
@@ -90,8 +92,8 @@ def _points(milp: MILP, place: Place) -> ndarray:
     """The points at which a network is evaluated."""
     index, constant, _ = place
     variable = index >= 0
-    lower = np.where(variable, milp.lower[index], constant)
-    upper = np.where(variable, milp.upper[index], constant)
+    lower = np.where(variable, np.maximum(milp.lower[index], -LARGEST_BOUND), constant)
+    upper = np.where(variable, np.minimum(milp.upper[index], LARGEST_BOUND), constant)
     return points_in(lower, upper, variable & milp.integer[index])
 
 
@@ -140,7 +142,7 @@ def _signature(values: ndarray) -> tuple[str, ndarray]:
         return f"{size:.5e}", np.floor(1e6 * (values / (size or 1.0)) + CUT_OFFSET)
 
 
-def name_of(net: Any) -> bytes:
+def name_of(net: nn.Module) -> bytes:
     """Return a name that distinguishes a network from others.
 
     Parameters

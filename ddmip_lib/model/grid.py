@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy import ndarray
-from pyscipopt import Expr, Model
+from pyscipopt import Expr, Model, Variable
 
 from ..errors import ProblemError
 from ..programs.scip import is_integral
 
-Terms = list[tuple[Any, float]]
+Terms = list[tuple[Variable, float]]
 """Variables of a linear expression, each with its coefficient."""
+NO_BOUND = 1e20
+"""Absolute value from which SCIP takes a bound for infinite."""
 MAX_WIDTHS_IN_MESSAGE = 8
 """How many row widths the message about a ragged matrix lists."""
 
@@ -118,6 +120,8 @@ def linear_terms(entry: Any) -> tuple[Terms, float]:
 def box(matrix: ndarray) -> tuple[ndarray, ndarray]:
     """Return the bounds of each entry that follow from the bounds of the variables.
 
+    A missing bound, of an output of another network, is 1 beyond 0 or beyond the other bound.
+
     Parameters
     ----------
     matrix : numpy.ndarray
@@ -131,7 +135,10 @@ def box(matrix: ndarray) -> tuple[ndarray, ndarray]:
     bounds = np.zeros((2, *matrix.shape))
     for cell, entry in np.ndenumerate(matrix):
         bounds[:, *cell] = _range(*linear_terms(entry))
-    return bounds[0], bounds[1]
+    lower, upper = np.where(np.abs(bounds) < NO_BOUND, bounds, np.nan)
+    lowest = np.fmin(upper, 0.0) - 1.0  # where one is NaN, the other
+    highest = np.fmax(lower, 0.0) + 1.0
+    return np.where(np.isnan(lower), lowest, lower), np.where(np.isnan(upper), highest, upper)
 
 
 def _range(terms: Terms, constant: float) -> ndarray:

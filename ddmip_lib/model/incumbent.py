@@ -1,19 +1,20 @@
-"""The best point of a run, verified by the true networks."""
+"""The best point of a run, verified by the true networks; and starts as candidates for it."""
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
 import torch
 from numpy import ndarray
 
 from ..clock import now
 from .completion import Completer
+from .goal import Goal
 from .instance import Instance
 from .onoff import OnOff
-from .progress import report_incumbent
-from .repair import Repair, submit_start
-from .report import Nearest
+from .progress import logger, report_incumbent
+from .report import Nearest, violations
 from .scaling import Units
 from .verification import Verification, Verifier
 
@@ -25,6 +26,15 @@ MAX_SECONDS_FOR_START = 10.0
 """Seconds for the completion of the problem's start, at most."""
 START_TIME_FRACTION = 0.2
 """Fraction of the time limit for the completion of the problem's start, at most."""
+INPUT_CHANGE_TOLERANCE = 1e-9
+"""Largest change of a network input, in its unit, at which the inputs count as unchanged."""
+
+Start = list[ndarray]
+"""Network inputs, one matrix for each predictor."""
+Repair = Callable[["Incumbent", Start, float], bool]
+"""Called with the incumbent, a start and a number of seconds: submits points close to the start
+for at most that time, and returns whether one of them is feasible.
+"""
 
 
 class Incumbent:
@@ -56,6 +66,8 @@ class Incumbent:
         What the problem's start violates and whether it was repaired; empty if it is feasible.
     completed
         Verification by network inputs that were completed.
+    goal
+        Gap and objective at which the run may end.
     """
 
     def __init__(
@@ -70,22 +82,28 @@ class Incumbent:
         self.began = began
         self.on_point = on_point
         self.completer = Completer(instance, onoff)
-        self._verifier = Verifier(instance)
-        self._screen = self._verifier
+        self.verifier = Verifier(instance)
+        self._screen = self.verifier
         if screen_on is not None:
             self._screen = Verifier(instance.on_device(screen_on))
         self._screened: list[tuple[ndarray, Verification]] = []
         self.check: Verification | None = None
         self.values: ndarray | None = None
-        self.nearest = Nearest(self._verifier)
+        self.nearest = Nearest(self.verifier.stated)
         self.found: list[tuple[float, float]] = []
         self.start = ""
         self.completed: dict[bytes, Verification] = {}
+        self.goal = Goal()
 
     @property
     def objective(self) -> float | None:
         """Verified objective, None before the first feasible point."""
         return None if self.check is None else self.check.objective
+
+    @property
+    def reached_target(self) -> bool:
+        """Whether the objective is at least as good as the target of the run."""
+        return self.goal.reached(self.objective, self.instance.milp.sign)
 
     @property
     def screening_instance(self) -> Instance:
@@ -95,15 +113,15 @@ class Incumbent:
     @property
     def units(self) -> Units:
         """Units of constraints, bounds and objective."""
-        return self._verifier.units
+        return self.verifier.units
 
     def missed(self, values: ndarray) -> tuple[ndarray, ndarray]:
         """Return the violations of constraints and of bounds, in their units."""
-        return self._verifier.missed(values)
+        return self.verifier.missed(values)
 
     def better(self, objective: float) -> bool:
         """Return whether an objective would be an improvement."""
-        return self._verifier.better(objective, self.objective)
+        return self.verifier.better(objective, self.objective)
 
     def consider(self, values: ndarray) -> Verification:
         """Verify a point, its outputs replaced by those of the networks, and keep the better one.
@@ -118,20 +136,25 @@ class Incumbent:
         Verification
             That of the point with its replaced outputs.
         """
+        values = self.instance.extend(values)
         if self.on_point is not None:
-            self.on_point(self.instance.inputs(values))
+            self.on_point(self._stated_inputs(values))
         replaced = self._screen.instance.with_outputs(values)
         check = self._screen.check(replaced)
         if check.feasible and self.better(check.objective):
             self._keep(replaced, check)
             self.found.append((now() - self.began, check.objective))
             report_incumbent(self)
-            if self._screen is not self._verifier:
+            if self._screen is not self.verifier:
                 self._screened.append((replaced, check))
         elif self.check is None:
-            self.nearest.consider(replaced, check)
+            self.nearest.consider(self.instance.restrict(replaced), check)
             report_incumbent(self)
         return check
+
+    def _stated_inputs(self, values: ndarray) -> Start:
+        """The input matrices of the user's predictors at a full assignment."""
+        return self.instance.stated.inputs(self.instance.restrict(values))
 
     def _keep(self, values: ndarray, check: Verification) -> None:
         self.check = check
@@ -146,11 +169,11 @@ class Incumbent:
             if not self.better(screened.objective):  # nor is any before it
                 break
             replaced = self.instance.with_outputs(values)
-            check = self._verifier.check(replaced)
+            check = self.verifier.check(replaced)
             if check.feasible and self.better(check.objective):
                 self._keep(replaced, check)
             elif self.check is None:
-                self.nearest.consider(replaced, check)
+                self.nearest.consider(self.instance.restrict(replaced), check)
         self._screened.clear()
         self._settle_history()
 
@@ -161,7 +184,7 @@ class Incumbent:
             return
         self.found = [(t, value) for t, value in self.found if not self.better(value)]
         objective = self.check.objective
-        if not self.found or self._verifier.better(objective, self.found[-1][1]):
+        if not self.found or self.verifier.better(objective, self.found[-1][1]):
             self.found.append((now() - self.began, objective))
 
     def consider_inputs(self, values: ndarray, seconds: float) -> Verification:
@@ -188,7 +211,7 @@ class Incumbent:
         return self.completed[key]
 
     def consider_start(
-        self, start: list[ndarray] | None, time_limit: float, repair: Repair | None = None
+        self, start: Start | None, time_limit: float, repair: Repair | None = None
     ) -> None:
         """Submit the problem's start; `self.start` states what it violates.
 
@@ -204,7 +227,7 @@ class Incumbent:
         if start is None or time_limit <= 0 or self.start:  # an infeasible one is reported once
             return
         seconds = min(MAX_SECONDS_FOR_START, START_TIME_FRACTION * time_limit)
-        self.start = submit_start(self, self._verifier, start, seconds, repair)
+        self.start = _submit_start(self, start, seconds, repair)
 
     def point(self) -> dict[str, Any]:
         """Return the fields of a `Solution` that describe the incumbent or the nearest point."""
@@ -214,11 +237,103 @@ class Incumbent:
             fields["start"] = self.start
         if self.values is None:
             return {**fields, "nearest": self.nearest.report()}
+        values = self.instance.restrict(self.values)
         return {
             **fields,
             "objective": self.objective,
-            "inputs": self.instance.inputs(self.values),
-            "outputs": [self.values[mapping.output] for mapping in self.instance.maps],
-            "values": self.values,
+            "inputs": self.instance.stated.inputs(values),
+            "outputs": [values[mapping.output] for mapping in self.instance.stated.maps],
+            "values": values,
             "verification": self.check,
         }
+
+
+def _submit_start(incumbent: Incumbent, start: Start, seconds: float, repair: Repair | None) -> str:
+    """Submit a start to the incumbent, and restore its feasibility if it violates a constraint.
+
+    Candidates are the whole point if it is given, then its inputs with the other variables solved
+    for, then, where neither is feasible, points close to it by `repair`. Returns what the start
+    violates and whether it was repaired; an empty text for a feasible start.
+    """
+    values, decided = _assignment(incumbent.instance, start)
+    checks = _submit_itself(incumbent, start, values, decided, seconds)
+    found = []
+    if np.isfinite(values).all():
+        values, decided = map(incumbent.instance.restrict, (values, decided))
+        found = violations(incumbent.verifier.stated, values, known=decided)
+    feasible = any(check.feasible for check in checks)
+    if feasible and not found:
+        return ""
+    if not found:
+        text = _unlisted_violation(incumbent.instance, checks)
+    elif len(found) == 1:
+        text = f"{found[0]}"
+    else:
+        text = f"{found[0]} ({len(found) - 1} more)"
+    if not feasible and repair is not None:
+        feasible = repair(incumbent, start, seconds)
+    text = f"{text}; {_outcome(incumbent, start, feasible, repair is not None)}"
+    logger.warning("The start fails: %s.", text)
+    return text
+
+
+def _submit_itself(
+    incumbent: Incumbent, start: Start, values: ndarray, decided: ndarray, seconds: float
+) -> list[Verification]:
+    """Submit the start as a point and as inputs; the checks of both."""
+    checks = []
+    if incumbent.instance.known and decided.all():
+        checks.append(incumbent.consider(values))
+    completed = incumbent.completer.complete(start, seconds)
+    if completed is not None:
+        checks.append(incumbent.consider(completed))
+    return checks
+
+
+def _assignment(instance: Instance, start: Start) -> tuple[ndarray, ndarray]:
+    """The start as a full assignment, outputs by the networks, and which variables it decides.
+
+    A variable that is not decided has the feasible value closest to 0.
+    """
+    milp = instance.milp
+    values = np.where(milp.lower == milp.upper, milp.lower, np.nan)
+    if instance.known:
+        values[:] = np.nan
+        for address, at in milp.position.items():
+            values[at] = instance.known.get(address, np.nan)
+    values = instance.assignment(start, rest=values)
+    given = np.isfinite(values)
+    values = np.where(given, values, np.clip(0.0, milp.lower, milp.upper))
+    determined = instance.determined
+    values[determined] = instance.with_outputs(values)[determined]
+    return values, given | determined
+
+
+def _unlisted_violation(instance: Instance, checks: list[Verification]) -> str:
+    """What is violated where no linear constraint, bound or integrality is."""
+    if not checks:
+        others = tuple(f"{c.kind} {c.name}" for c in instance.stated.milp.others)
+    elif checks[-1].other_violations:
+        others = checks[-1].other_violations
+    else:
+        return checks[-1].worst
+    text = "no values of the other variables fit its network inputs"
+    if not others:
+        return text
+    return f"{text}, perhaps because of {', '.join(others[:3])}"
+
+
+def _outcome(incumbent: Incumbent, start: Start, feasible: bool, inputs_may_move: bool) -> str:
+    """What became of a start that violates a constraint."""
+    if not feasible or incumbent.values is None:
+        where = "with its network inputs"
+        if inputs_may_move:
+            where += " or close to them"
+        return f"not repaired: no feasible point was found {where}"
+    pairs = zip(incumbent.instance.inputs(incumbent.values), start, strict=True)
+    moved = max(float(np.abs(new - old).max(initial=0.0)) for new, old in pairs)
+    if moved <= INPUT_CHANGE_TOLERANCE:
+        how = "its network inputs kept"
+    else:
+        how = f"its network inputs moved by up to {moved:.2g}"
+    return f"repaired, {how}, objective {incumbent.objective:.6g}"

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
@@ -57,6 +57,23 @@ class InputMap:
         values[self.index[variable]] = x[variable]
 
 
+@dataclass(frozen=True)
+class Original:
+    """The model that another one is a copy of.
+
+    Attributes
+    ----------
+    model
+        The model, which must live as long as its addresses are used; that of a copy of a copy also
+        holds the first one.
+    addresses
+        Address in the copy of each variable, by its address in the model.
+    """
+
+    model: Any
+    addresses: dict[int, int]
+
+
 class Instance:
     """The user's model as arrays (`milp`), its networks, and the maps between both.
 
@@ -70,6 +87,8 @@ class Instance:
         Values of variables in a start that was given as a full point, by `Variable.ptr`.
     milp
         Arrays that the problem was stated by, instead of a model.
+    original
+        The model that `model` is a copy of, whose variables are found in solutions as well.
 
     Raises
     ------
@@ -77,26 +96,35 @@ class Instance:
         If there is no predictor, or a network input is unbounded.
     """
 
+    left_out: tuple[Any, ...] = ()
+    """Constraints that methods and proofs leave out (`ddmip_lib.model.left_out.LeftOut`)."""
+
     def __init__(
         self,
         model: Model | Callable[[], Model],
         predictors: list[Predictor],
         known: dict[int, float] | None = None,
         milp: MILP | None = None,
+        original: Original | None = None,
     ) -> None:
         if not predictors:
             raise ProblemError(
                 "the problem has no predictor: call problem.add_predictor(net, x, y) first."
             )
         self._model = model
-        self.predictors = predictors
         self.known = known or {}
+        self.original = original
         self.milp: MILP = read_model(self.model) if milp is None else milp
-        self.maps = [self._locate(predictor) for predictor in predictors]
+        self._set_networks(predictors, [self._locate(predictor) for predictor in predictors])
+        self._require_bounded_inputs()
+
+    def _set_networks(self, predictors: list[Predictor], maps: list[InputMap]) -> None:
+        self.predictors = predictors
+        self.maps = maps
         self.is_output = np.zeros(self.milp.n_variables, dtype=bool)
         self.is_output[self.outputs] = True
         self._graphs: dict[int, Graph] = {}
-        self._evaluated: tuple[list[ndarray], list[ndarray]] = ([], [])
+        self._evaluated: dict[int, tuple[ndarray, ndarray]] = {}
 
     def on_device(self, device: torch.device) -> Self:
         """Return the same instance with its networks on another device, in double precision."""
@@ -107,7 +135,7 @@ class Instance:
             net = place(predictor.net, device, torch.float64, like)
             other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]
         other._graphs = {}
-        other._evaluated = ([], [])
+        other._evaluated = {}
         return other
 
     def _locate(self, predictor: Predictor) -> InputMap:
@@ -121,16 +149,50 @@ class Instance:
             if not is_variable(entry):
                 constant[cell] = float(entry)
                 continue
-            position = milp.position[entry.ptr()]
-            if not (np.isfinite(milp.lower[position]) and np.isfinite(milp.upper[position])):
-                raise ProblemError(
-                    f"input variable {entry.name} is unbounded: give it finite lb and ub."
-                )
-            index[cell] = position
+            index[cell] = milp.position[entry.ptr()]
         output = np.empty(predictor.outputs.shape, dtype=int)
         for cell, variable in np.ndenumerate(predictor.outputs):
             output[cell] = milp.position[variable.ptr()]
         return InputMap(index, constant, output)
+
+    def _require_bounded_inputs(self) -> None:
+        """Raise an error if an input is unbounded; outputs of networks are bounded by these."""
+        milp = self.milp
+        inputs = np.concatenate([mapping.index[mapping.index >= 0] for mapping in self.maps])
+        bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper) | self.is_output
+        if not bounded[inputs].all():
+            name = milp.names[inputs[~bounded[inputs]][0]]
+            raise ProblemError(f"input variable {name} is unbounded: give it finite lb and ub.")
+
+    @property
+    def stated(self) -> "Instance":
+        """The problem as the user's model states it, without reformulations: this one."""
+        return self
+
+    @property
+    def determined(self) -> ndarray:
+        """Mask of the variables that follow from the network inputs: the outputs."""
+        return self.is_output
+
+    def restrict(self, values: ndarray) -> ndarray:
+        """Return the values of the user's variables in a full assignment."""
+        return values
+
+    def extend(self, values: ndarray, rest: ndarray | None = None) -> ndarray:
+        """Return a full assignment with these values of the user's variables.
+
+        Parameters
+        ----------
+        values
+            Values of the user's variables; a full assignment is returned as it is.
+        rest
+            A full assignment with the values of all others.
+        """
+        return values
+
+    def full_start(self, start: list[ndarray] | None) -> list[ndarray] | None:
+        """Return the input matrices of all predictors that follow from those of the user's."""
+        return start
 
     @property
     def model(self) -> Model:
@@ -140,8 +202,12 @@ class Instance:
     @property
     def variables(self) -> Variables:
         """The variables by name and position."""
-        model = self.model if self.milp.position else None
-        return Variables(self.milp.names, self.milp.position, model)
+        position = self.milp.position
+        if self.original is None:
+            return Variables(self.milp.names, position, self.model if position else None)
+        originals = {old: position[new] for old, new in self.original.addresses.items()}
+        models = self.model, self.original.model
+        return Variables(self.milp.names, {**originals, **position}, models)
 
     @cached_property
     def free_inputs(self) -> ndarray:
@@ -214,7 +280,7 @@ class Instance:
         """Return the input matrices of the predictors at a full assignment."""
         return [mapping.at(values) for mapping in self.maps]
 
-    def assignment(self, inputs: list[ndarray], rest: float) -> ndarray:
+    def assignment(self, inputs: list[ndarray], rest: float | ndarray) -> ndarray:
         """Return a full assignment with these input matrices.
 
         Parameters
@@ -222,7 +288,7 @@ class Instance:
         inputs
             One matrix for each predictor.
         rest
-            Value of all other variables.
+            Value of all other variables, or a full assignment with their values.
         """
         values = np.full(self.milp.n_variables, rest)
         for mapping, x in zip(self.maps, inputs, strict=True):
@@ -269,10 +335,11 @@ class Instance:
 
         Those of the last inputs are kept: the outputs of a point are computed, then verified.
         """
-        inputs = self.inputs(values)
-        known, raws = self._evaluated
-        if not known or not all(map(np.array_equal, inputs, known)):
-            networks = zip(self.predictors, inputs, strict=True)
-            raws = [predictor.raw(x) for predictor, x in networks]
-            self._evaluated = (inputs, raws)
+        raws = []
+        networks = zip(self.predictors, self.inputs(values), strict=True)
+        for number, (predictor, x) in enumerate(networks):
+            known = self._evaluated.get(number)
+            if known is None or not np.array_equal(x, known[0]):
+                known = self._evaluated[number] = (x, predictor.raw(x))
+            raws.append(known[1])
         return raws

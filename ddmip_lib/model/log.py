@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..renamed import renamed_fields
-from .solution import shown
+from .text import shown
 
 
 @renamed_fields(why="reason")

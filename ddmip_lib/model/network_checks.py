@@ -15,6 +15,7 @@ from ..device import PlacedNetwork
 from ..errors import ProblemError
 from .exported import REMEDY, is_exported
 from .grid import random_samples
+from .onnx_network import compare_with_runtime
 
 CHECKED_SAMPLES = 5
 """Number of random inputs in the batch at which a network is checked."""
@@ -58,7 +59,7 @@ def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class
     ...     nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False
     ... )
     """
-    if not is_plain(net):
+    if not (is_plain(net) or hasattr(net, "reason")):  # a black box is never traced
         _import_tracing()
     rng = np.random.default_rng(0)
     points = torch.tensor(random_samples(lower, upper, CHECKED_SAMPLES, rng))
@@ -80,6 +81,7 @@ def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class
             "the prediction for a sample depends on the other samples of the batch:"
             f" {INDEPENDENCE_REMEDY}"
         )
+    compare_with_runtime(net, lower, upper)
     if gives_class:
         _check_logits(net, values, lower.shape[1])
 

@@ -6,17 +6,17 @@ import copy
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy import ndarray
-from pyscipopt import Model
+from pyscipopt import Model, Variable
 from torch import nn
 
 from ..errors import ProblemError
 from ..programs.scip import MILP
-from .exported import REMEDY, as_module, is_exported
+from .exported import REMEDY, Network, as_module, is_exported
 from .gradients import vjp
 from .grid import box, random_samples
 from .network_checks import last_line, not_finite
@@ -182,8 +182,14 @@ class Predictor:
         return Mistakes(error=float((np.abs(given - raw) / np.maximum(sizes, np.abs(raw))).max()))
 
     def output_or_logit(
-        self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float
-    ) -> Any:
+        self,
+        model: Model,
+        y: Variable,
+        milp: MILP,
+        at: int,
+        ends: tuple[float, float],
+        margin: float,
+    ) -> Variable:
         r"""Return the variable of a model that must equal the value of the network.
 
         For a class it is a new logit $o \in [l, u]$ with $y = 1 \Rightarrow o \ge$ margin and,
@@ -254,8 +260,14 @@ class Classification(Predictor):
         return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
 
     def output_or_logit(
-        self, model: Model, y: Any, milp: MILP, at: int, ends: tuple[float, float], margin: float
-    ) -> Any:
+        self,
+        model: Model,
+        y: Variable,
+        milp: MILP,
+        at: int,
+        ends: tuple[float, float],
+        margin: float,
+    ) -> Variable:
         below = min(ends[0], 0.0)
         above = max(ends[1], margin)
         logit = model.addVar(lb=below, ub=above)
@@ -344,7 +356,7 @@ def warn_of_steps(predictor: Predictor) -> None:
         )
 
 
-def frozen_double(net: Any) -> nn.Module:
+def frozen_double(net: Network) -> nn.Module:
     """Copy a network in float64, with weights that need no gradient.
 
     Parameters
@@ -367,7 +379,10 @@ def frozen_double(net: Any) -> nn.Module:
     """
     net = as_module(net)
     if not isinstance(net, nn.Module):
-        raise TypeError(f"a predictor must be a torch.nn.Module, not {type(net).__name__}.")
+        raise TypeError(
+            f"a predictor must be a torch.nn.Module, not {type(net).__name__}: convert an estimator"
+            " by from_sklearn, or wrap a function by black_box, both in ddmip_lib.predictors."
+        )
     if any(module.training for module in net.modules()):
         raise ProblemError(
             "the network is in training mode: call net.eval() before adding it to a model."

@@ -1,18 +1,23 @@
 """A mixed-integer program with neural networks inside: `NeuralMIP`."""
 
-from numbers import Real
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy import ndarray
-from pyscipopt import Expr, Model
+from pyscipopt import Model
+from torch import nn
 
 from ..errors import ProblemError
-from ..programs.scip import is_integral, matrix_of, require_copyable, require_unsolved
+from ..programs.scip import copy_model, is_integral, matrix_of, require_copyable, require_unsolved
 from .blocks import Blocks, Mode
-from .exported import Network, as_module
-from .grid import as_grid, box, is_variable, linear_terms, tie_expressions
-from .instance import Instance
+from .changes import Changes, change_model
+from .exported import Network, as_module, is_estimator
+from .files import File, read_map, read_model_file
+from .grid import as_grid, box, is_variable, tie_expressions
+from .instance import Instance, Original
+from .lookup import find_variables, own_variables, with_variables
 from .network_checks import on_copies, validate_network
 from .predictor import (
     KINDS,
@@ -23,9 +28,12 @@ from .predictor import (
     warn_of_outputs,
     warn_of_steps,
 )
+from .progress import logger
+from .restated import reformulated
 from .solution import Solution
 from .start import read_start
 from .text import counted
+from .variable_checks import VariableChecks
 from .verification import Verification, Verifier
 
 
@@ -60,6 +68,10 @@ class NeuralMIP:
         Whether a run found the start infeasible, and no feasible point close to it.
     blocks
         The problem as blocks that share resources (see `set_blocks`), or None.
+    original
+        For a copy (see `changed`), the model that it was copied from, or None.
+    translated
+        A function that returns the variable for one of another package (see `from_pyomo`), or None.
 
     Raises
     ------
@@ -93,6 +105,71 @@ class NeuralMIP:
         self.model = model
         self._initialise(name)
 
+    @classmethod
+    def read(
+        cls,
+        path: File,
+        predictors: File | Mapping[str, Any] | None = None,
+        networks: Sequence[Network] | None = None,
+        trust: bool = False,
+    ) -> Self:
+        """Read a problem from a model in a file, and a map of names that connects its networks.
+
+        The map is ``{"predictors": [{"network": "net.pt2", "inputs": [["x1", "x2"]],
+        "outputs": [["y"]], "output": "regression"}]}``: for each network the path, relative to the
+        folder of the map, and the arguments of `add_predictor`, with variables by their names.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            An MPS, LP or CIP file, which may be compressed by gzip. SCIP reads it.
+        predictors : str, os.PathLike or dict, optional
+            The map as a JSON file or a dictionary. Without it there are no predictors yet.
+        networks : sequence of torch.nn.Module, str or os.PathLike, optional
+            Networks in the place of those that the map names, in order.
+        trust : bool, default: False
+            Whether a network in a file of `torch.save` may be loaded: such pickles can run code.
+
+        Returns
+        -------
+        NeuralMIP
+            The problem; ``problem["x1"]`` is the variable with this name.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a file does not exist.
+        ProblemError
+            If a file cannot be read, or the map does not fit; the message names the entry.
+
+        Examples
+        --------
+        >>> import pyscipopt, tempfile, torch
+        >>> m = pyscipopt.Model()
+        >>> x, y = m.addVar("x", ub=1), m.addVar("y", lb=None)
+        >>> m.setObjective(y)
+        >>> names = {"predictors": [{"inputs": [["x"]], "outputs": [["y"]]}]}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     m.writeProblem(f"{folder}/m.mps", verbose=False)
+        ...     problem = NeuralMIP.read(f"{folder}/m.mps", names, [torch.nn.Linear(1, 1).eval()])
+        >>> problem["x"], problem
+        (x, NeuralMIP
+          minimise, 2 variables (0 integer), 0 constraints
+          predictor 0  Linear, regression, 1 x 1 (1 free) -> 1 x 1)
+        """
+        problem = cls(read_model_file(path))
+        if predictors is not None:
+            for arguments in read_map(predictors, networks, trust):
+                problem.add_predictor(**arguments)
+        return problem
+
+    def __getitem__(self, names: Any) -> Any:
+        """Return the variable with a name, or an array of variables for an array of names.
+
+        In a problem that was translated from another package, variables of that package are names.
+        """
+        return find_variables(self.model, own_variables(names, self.translated))
+
     def _initialise(self, name: str) -> None:
         """Set the attributes of a problem without predictors."""
         self.name = name
@@ -101,6 +178,8 @@ class NeuralMIP:
         self.start_point: dict[int, float] = {}
         self.start_failed = False
         self.blocks: Blocks | None = None
+        self.original: Original | None = None
+        self.translated: Callable[[Any], Any] | None = None
 
     def add_predictor(
         self, net: Network, inputs: Any, outputs: Any = None, output: str = "regression"
@@ -113,15 +192,24 @@ class NeuralMIP:
 
         Parameters
         ----------
-        net : torch.nn.Module, torch.export.ExportedProgram, str or os.PathLike
-            The network; a path is that of an exported program in a .pt2 file.
+        net : torch.nn.Module, ExportedProgram, onnx.ModelProto, str, os.PathLike or estimator
+            The network; a path is that of an exported program in a .pt2 file, of an ONNX model in a
+            .onnx file, or of a TorchScript archive. ONNX models need the extra `onnx`, and are
+            compared with onnxruntime where it is installed. Or a fitted estimator of scikit-learn,
+            XGBoost or LightGBM: trees and their ensembles, linear models, multilayer perceptrons,
+            pipelines. Any other object with a method ``predict`` is evaluated as a black box, with
+            a `BlackBoxWarning`.
         inputs : array_like
-            Matrix (n, p) of variables with finite bounds, numbers, or linear expressions such as
-            ``2 * x[0] + 1``. For each expression a variable and a constraint are added to the
-            model. A list of n entries is one sample, or n samples if the network has one feature.
+            Matrix (n, p) of variables with finite bounds, their names, numbers, or linear
+            expressions such as ``2 * x[0] + 1``. For each expression a variable and a constraint
+            are added to the model. A list of n entries is one sample, or n samples if the network
+            has one feature. For an estimator also a mapping from its columns to entries. A column
+            of categories is given by a mapping from category to binary, by a list of binaries in
+            the order of its categories, or by one category; a constraint makes the binaries sum to
+            one.
         outputs : array_like, optional
-            Matrix (n, q) of variables. Without it free variables are added to the model; the
-            `outputs` of the predictor holds them.
+            Matrix (n, q) of variables or names. Without it free variables are added to the model;
+            the `outputs` of the predictor holds them.
         output : {"regression", "classification"}, default: "regression"
             Whether an output is what the network predicts, or the class 1[logit > 0], for which
             its variable must be binary.
@@ -139,18 +227,25 @@ class NeuralMIP:
             If the network or the variables do not fit; the message names the remedy.
         """
         self._require_extensible(output)
+        columns = None
+        if is_estimator(net):
+            net, columns = _network_of(net)
+            inputs = columns.matrix(inputs)
         module = as_module(net)
         network = frozen_double(module)
         kind = KINDS[output]
-        x = _input_matrix(inputs, network)
+        inputs = own_variables(inputs, self.translated)
+        outputs = own_variables(outputs, self.translated)
+        x = with_variables(self.model, _input_matrix(inputs, network))
         shape = x.shape[0], output_width(network, x.shape[1])
-        y = _output_matrix(outputs, shape)
+        y = with_variables(self.model, _output_matrix(outputs, shape))
         self._check_variables(x, y, kind.gives_class)
         label = getattr(module, "original_name", type(module).__name__)
-        bounds = box(x)
-        network = on_copies(network, *bounds)
-        validate_network(network, *bounds, kind.gives_class)
+        network = on_copies(network, *box(x))
+        validate_network(network, *box(x), kind.gives_class)
         x = tie_expressions(self.model, x, f"{label}{len(self.predictors)}_input")
+        if columns is not None:
+            columns.choose_categories(self.model, x, f"{label}{len(self.predictors)}")
         if outputs is None:
             y = self._new_outputs(shape, f"{label}{len(self.predictors)}", kind.gives_class)
         predictor = kind(network, x, matrix_of(y), label)
@@ -169,18 +264,19 @@ class NeuralMIP:
 
         Parameters
         ----------
-        *inputs : array_like, Solution or dict of str to float
+        *inputs : array_like, Solution, dict of str to float, or path
             One (n, p) array of input values for each predictor, in order. Or one whole point: a
-            `Solution` of this problem, an array in the order of `Model.getVars`, or a dictionary
-            of values by variable name, which must contain the networks' inputs. A point with
-            values for all variables is also evaluated unchanged.
+            `Solution` of this problem, an array in the order of `Model.getVars`, a dictionary
+            of values by variable name, which must contain the networks' inputs, or a file, either
+            .sol or from `Solution.to_json`. A point with values for all variables is also evaluated
+            unchanged.
 
         Raises
         ------
         ProblemError
             If shapes do not fit, or a network input has no finite value.
         """
-        self.start, self.start_point = read_start(self.predictors, self.instance, inputs)
+        self.start, self.start_point = read_start(self.predictors, self.stated_instance, inputs)
         self.start_failed = False
 
     def with_own_start(self) -> "NeuralMIP":
@@ -193,6 +289,87 @@ class NeuralMIP:
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
+        return other
+
+    def copied(self) -> "NeuralMIP":
+        """Return the same problem on a copy of the model, which can be changed.
+
+        The networks are shared. Solutions of the copy also answer for the variables of this
+        problem. A description by `set_blocks` is left out, since it holds for this model only.
+
+        Returns
+        -------
+        NeuralMIP
+            The copy, with the start of this problem.
+        """
+        instance = self.stated_instance()
+        model = copy_model(instance.model)
+        copies = model.getVars()
+        other = NeuralMIP(model, self.name)
+        for predictor, mapping in instance.networks:
+            x = mapping.constant.astype(object)
+            for cell, position in np.ndenumerate(mapping.index):
+                if position >= 0:
+                    x[cell] = copies[position]
+            y = matrix_of(copies)[mapping.output]
+            other.predictors.append(replace(predictor, inputs=x, outputs=y))
+        addresses = {old: copies[at].ptr() for old, at in instance.variables.position.items()}
+        other.original = Original((self.model, self.original), addresses)
+        other.start = self.start
+        other.start_point = {addresses[old]: value for old, value in self.start_point.items()}
+        if self.blocks is not None:
+            logger.info("The copy of %r is solved without the blocks of set_blocks.", self.name)
+        return other
+
+    def changed(
+        self,
+        rhs: Changes = (),
+        cost: Changes = (),
+        bounds: Changes = (),
+        start: Any = None,
+    ) -> "NeuralMIP":
+        """Return this problem with other numbers, on a copy of the model: what if?
+
+        Parameters
+        ----------
+        rhs : dict or list of pairs, optional
+            Sides of constraints, with all constants on the right, by name, or as pairs of a
+            constraint with its side: a number for the only side, or for both of an equation; a
+            pair (lower, upper) otherwise, with None for a side that stays.
+        cost : dict or list of pairs, optional
+            Objective coefficients, by the name of a variable, or as pairs with it.
+        bounds : dict or list of pairs, optional
+            Bounds of variables, by name, or as pairs with the variable: a pair (lower, upper) as
+            above, or a number that fixes it.
+        start : Solution or other start, optional
+            A start, as for `set_start`: one that violates a changed constraint is repaired, and
+            `Solution.start` states by how much it does. Without it the start of this problem.
+
+        Returns
+        -------
+        NeuralMIP
+            The changed problem; solutions of it also answer for the variables of this problem.
+
+        Raises
+        ------
+        ProblemError
+            If a name is unknown or shared, or a number does not fit.
+
+        Examples
+        --------
+        >>> from ddmip_lib import solve
+        >>> from ddmip_lib.problems import hand_sized
+        >>> problem = hand_sized()
+        >>> solution = solve(problem)
+        >>> dearer = problem.changed(cost={"x_0_0": 4.0}, start=solution)
+        >>> round(solution.objective, 6), round(solve(dearer).objective, 6)
+        (0.5, 1.5)
+        """
+        other = self.copied()
+        variables = other.stated_instance().variables
+        change_model(other.model, variables, rhs, cost, bounds)
+        if start is not None:
+            other.set_start(start)
         return other
 
     def set_blocks(self, blocks: Blocks) -> None:
@@ -246,7 +423,7 @@ class NeuralMIP:
             )
         if np.iscomplexobj(values):
             raise ProblemError("the point holds complex numbers: pass real ones.")
-        return Verifier(self.instance()).check(values.astype(float))
+        return Verifier(self.stated_instance()).check(values.astype(float))
 
     def instance(self) -> Instance:
         """Read the problem into arrays and maps, on which solvers work.
@@ -256,8 +433,18 @@ class NeuralMIP:
         Instance
             The problem as it is now.
         """
+        return reformulated(self.stated_instance())
+
+    def stated_instance(self) -> Instance:
+        """Read the problem as the model states it, without reformulations.
+
+        Returns
+        -------
+        Instance
+            The problem as it is now, by which points are verified.
+        """
         self._require_variables()
-        return Instance(self.model, self.predictors, self.start_point)
+        return Instance(self.model, self.predictors, self.start_point, original=self.original)
 
     def _require_extensible(self, output: str) -> None:
         """Raise an error if no predictor of this kind can be added."""
@@ -285,9 +472,10 @@ class NeuralMIP:
 
     def _check_variables(self, x: ndarray, y: ndarray, gives_class: bool) -> None:
         """Raise an error if a matrix entry cannot be an input or an output."""
-        checks = _VariableChecks(self.model, self.predictors)
+        checks = VariableChecks(self.model, self.predictors)
+        produced = {entry.ptr() for entry in y.flat if is_variable(entry)}
         for entry in x.flat:
-            checks.check_input(entry)
+            checks.check_input(entry, produced)
         for entry in y.flat:
             checks.check_output(entry)
             if gives_class and entry.vtype() != "BINARY":
@@ -367,7 +555,14 @@ class NeuralMIP:
         return f" in {left}, {right}"
 
 
-def _input_matrix(inputs: Any, network: Any) -> ndarray:
+def _network_of(estimator: Any) -> tuple[nn.Module, Any]:
+    """A fitted estimator as a network, and its input columns."""
+    from ..predictors.estimators import read_estimator  # which other problems do not need
+
+    return read_estimator(estimator)
+
+
+def _input_matrix(inputs: Any, network: nn.Module) -> ndarray:
     """The inputs as a matrix; a list is a column if the network has one feature."""
     x = as_grid(inputs, "inputs")
     if np.ndim(inputs) == 1 and not takes(network, x.shape[1]) and takes(network, 1):
@@ -389,63 +584,3 @@ def _output_matrix(outputs: Any, shape: tuple[int, int]) -> ndarray:
             " pass one output variable for each sample and network output."
         )
     return y
-
-
-class _VariableChecks:
-    """Checks of a new network's variables, given those of the networks in the model."""
-
-    def __init__(self, model: Model, predictors: list[Predictor]) -> None:
-        self.infinity = model.infinity()
-        self.existing = {v.ptr() for v in model.getVars()}
-        self.inputs = {v.ptr() for p in predictors for v in p.inputs.flat if is_variable(v)}
-        self.outputs = {v.ptr() for p in predictors for v in p.outputs.flat}
-
-    def check_input(self, entry: Any) -> None:
-        if not isinstance(entry, (Expr, Real)):
-            raise ProblemError(
-                f"input {entry!r} is no variable, linear expression or finite number: pass one."
-            )
-        terms, constant = linear_terms(entry)
-        if not np.isfinite([constant, *(a for _, a in terms)]).all():
-            raise ProblemError(f"input {entry} is not finite: pass finite numbers.")
-        for variable, _ in terms:
-            self._check_input_variable(variable)
-            self.inputs.add(variable.ptr())
-
-    def _check_input_variable(self, variable: Any) -> None:
-        self._require_own(variable, "input")
-        if variable.ptr() in self.outputs:
-            raise ProblemError(
-                f"{variable.name} is an output of a network already: chain the two in one module."
-            )
-        lower = variable.getLbOriginal()
-        upper = variable.getUbOriginal()
-        if lower <= -self.infinity or upper >= self.infinity:
-            raise ProblemError(
-                f"input variable {variable.name} is unbounded: give it finite lb and ub."
-            )
-
-    def check_output(self, entry: Any) -> None:
-        if not is_variable(entry):
-            raise ProblemError(f"output {entry} must be a variable of this model.")
-        self._require_own(entry, "output")
-        if entry.ptr() in self.outputs:
-            raise ProblemError(
-                f"output variable {entry.name} is used twice: one variable for each output."
-            )
-        if entry.ptr() in self.inputs:
-            raise ProblemError(
-                f"{entry.name} is an input of a network too: chain the two in one module."
-            )
-        self.outputs.add(entry.ptr())
-
-    def _require_own(self, variable: Any, role: str) -> None:
-        """Raise an error if a variable is none of this model; a deleted one has no name."""
-        if not variable.ptr():
-            raise ProblemError(
-                f"an {role} variable was deleted, or is of another model: use this model's own."
-            )
-        if variable.ptr() not in self.existing:
-            raise ProblemError(
-                f"{role} variable {variable.name} belongs to another model: use this model's own."
-            )

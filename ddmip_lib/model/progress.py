@@ -14,7 +14,7 @@ from ..clock import now
 from .instance import Instance
 from .predictor import Predictor
 from .report import Nearest
-from .solution import shown
+from .text import shown
 
 logger = logging.getLogger("ddmip_lib")
 logger.addHandler(logging.NullHandler())
@@ -177,7 +177,7 @@ def watched() -> bool:
 def report_incumbent(incumbent: Best) -> None:
     """Report a better point of the run in progress, or one that is less infeasible."""
     line = _current.get()
-    if line is not None and line.predictors is incumbent.instance.predictors:
+    if line is not None and line.predictors is incumbent.instance.stated.predictors:
         line.see(incumbent)
         line.report(turn=False)
 

@@ -176,11 +176,11 @@ def violations(
     """
     milp = verifier.instance.milp
     rounded = verifier.instance.rounded(values)
-    judged, relative = violations_by_tolerance(verifier, values)
-    if known is None:
-        activity = milp.rows @ rounded
-    else:
+    activity = milp.rows @ rounded
+    if known is not None:
         activity = _nearest_activity(milp, rounded, known)
+    judged, relative = violations_by_tolerance(verifier, values)
+    if known is not None:
         judged[: milp.n_rows] = excess(activity, *milp.sides)
         judged[: milp.n_rows] /= verifier.units.rows(np.abs(rounded))
         judged[milp.n_rows :] *= np.tile(known, 2)

@@ -39,12 +39,14 @@ def variable_sizes(instance: Instance) -> ndarray:
     for predictor, mapping in instance.networks:
         if predictor.gives_class:
             continue
-        low = mapping.at(milp.lower)
-        high = mapping.at(milp.upper)
+        low = np.nan_to_num(mapping.at(milp.lower), neginf=-1.0)
+        high = np.nan_to_num(mapping.at(milp.upper), posinf=1.0)
         samples = (low, 0.5 * low + 0.5 * high, high)
         outputs = np.max([np.abs(predictor.raw(x)) for x in samples], axis=0)
         sizes[mapping.output] = np.minimum(sizes[mapping.output], _at_most_one(outputs))
     sizes[milp.integer] = 1.0
+    if instance.stated is not instance:
+        sizes = instance.extend(variable_sizes(instance.stated), rest=sizes)
     return sizes
 
 
@@ -77,6 +79,8 @@ class Units:
         Mask of the variables whose bounds are exact.
     row
         Unit of every constraint; 0 for the exact ones.
+    lower, upper
+        Units of the bounds of every variable.
     """
 
     def __init__(self, instance: Instance, tolerance: float) -> None:
@@ -92,7 +96,11 @@ class Units:
         known = finite_size(milp.lower, milp.upper)
         self.max_term = np.where(bounded, np.inf, np.maximum(MAX_UNBOUNDED_TERM, known))
         self.row = np.maximum(self._largest_terms(), self.side)
+        n_stated = instance.stated.milp.n_rows
+        self.row[n_stated:] = np.maximum(self.row[n_stated:], 1.0)  # SCIP's tolerance is absolute
         self.row[entries_per_row(milp, ~milp.integer) == 0] = 0.0
+        self.lower = self._bounds(milp.lower)
+        self.upper = self._bounds(milp.upper)
 
     def _largest_terms(self) -> ndarray:
         """The largest coefficient of each constraint, times the size of its variable."""
@@ -112,14 +120,8 @@ class Units:
         terms = self.coefficients @ np.minimum(values, self.max_term) + self.side
         return self.row + self.rounding * terms + MIN_UNIT
 
-    def bound(self, ends: ndarray) -> ndarray:
-        """Return the unit of one bound of every variable.
-
-        Parameters
-        ----------
-        ends
-            The lower or the upper bounds of all variables.
-        """
+    def _bounds(self, ends: ndarray) -> ndarray:
+        """The units of the lower or of the upper bounds."""
         finite = finite_size(ends)
         exact = self.rounding * (self.sizes + finite)
         return np.where(self.exact, exact, np.maximum(self.sizes, finite))

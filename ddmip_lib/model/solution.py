@@ -5,19 +5,24 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy import ndarray
 
 from ..errors import ProblemError, of_extra
 from ..renamed import Details
-from .report import Report
+from .log import Log, LogEntry
+from .point_files import plain, read_json, write_sol
+from .report import Report, Violation
+from .text import shown
 from .variables import Variables
-from .verification import CLOSED, Verification
+from .verification import CLOSED, OPTIMAL_GAP, Verification
 
 STATUSES = (
     "optimal",
+    "gap_limit",
+    "target_reached",
     "claimed_optimal",
     "converged",
     "cycle",
@@ -29,10 +34,15 @@ STATUSES = (
 )
 """The statuses of a solution.
 
-"optimal" and "infeasible" were proved independently of the solver that reported them;
+"optimal" and "infeasible" were proved independently of the solver that reported them: "optimal" by
+a gap of at most 1e-4, "gap_limit" by a larger one that the call accepted
+(`Solution.gap_tolerance`). "target_reached" is a verified point that is at least as good as the
+target of the call.
 "claimed_optimal" is a verified point that attains the solver's own bound, which was not checked.
 See `contradiction` for what each of them requires.
 """
+MAX_PRINTED_PARTS = 3
+"""Parts of the problem left out by a proof that a printed solution names."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +144,6 @@ def _frame(columns: dict[str, Any]) -> Any:
     return of_extra("pandas", "frames", "to_frame()").DataFrame(columns)
 
 
-def shown(value: float | None) -> str:
-    """Return a number to six digits, or "none".
-
-    >>> shown(0.1234567), shown(None)
-    ('0.123457', 'none')
-    """
-    return "none" if value is None else f"{value:.6g}"
-
-
 @dataclass(frozen=True)
 class Proof:
     """Where a bound comes from, and whether it was checked.
@@ -231,6 +232,8 @@ class Solution(Bounded):
     start
         What the problem's start violates and whether a feasible point was found near it; empty for
         a feasible start.
+    gap_tolerance
+        Relative gap at which the call accepted a point; None where it has no such tolerance.
     """
 
     status: str
@@ -249,6 +252,7 @@ class Solution(Bounded):
     variables: Variables | None = None
     nearest: Report | None = None
     start: str = ""
+    gap_tolerance: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "details", Details(self.details))  # renamed keys
@@ -257,8 +261,11 @@ class Solution(Bounded):
         verified = self.verification is not None and self.verification.feasible
         if self.objective is not None and not verified:
             raise ValueError("an objective may only be reported with a verification that holds")
-        if self.status == "optimal" and (self.proof is None or not self.proof.checked):
-            raise ValueError("a solution may only be called optimal with a bound that was checked")
+        checked = self.proof is not None and self.proof.checked
+        if self.status in ("optimal", "gap_limit") and not checked:
+            raise ValueError(
+                f"a solution may only be called {self.status} with a bound that was checked"
+            )
         wrong = contradiction(self)
         if wrong:
             raise ValueError(wrong)
@@ -283,24 +290,97 @@ class Solution(Bounded):
         )
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return status, objective, bound, proof, seconds, variables and history as JSON.
+        """Return the solution as JSON, which `from_json` reads.
+
+        It contains everything but those `details` that JSON cannot hold, such as the state of a
+        method; ``"details_left_out"`` names them.
 
         Parameters
         ----------
         path
             File that the text is written to as well.
         """
-        names = ("status", "method", "objective", "bound", "seconds")
-        fields_by_name = {name: getattr(self, name) for name in names}
-        fields_by_name["proof"] = self.proof and asdict(self.proof)
-        fields_by_name["variables"] = self._by_name() if self.found else None
-        fields_by_name["history"] = {
+        record = {each.name: getattr(self, each.name) for each in fields(self)}
+        del record["values"]
+        record["variables"] = self.by_name() if self.found else None
+        record["proof"] = self.proof and asdict(self.proof)
+        record["verification"] = self.verification and asdict(self.verification)
+        record["nearest"] = self.nearest and vars(self.nearest)
+        record["history"] = {
             column: _none_if_not_finite(self.history[column]) for column in self.history.columns
         }
-        text = json.dumps(fields_by_name, indent=1)
+        record["details"], record["details_left_out"] = _plain_details(self.details)
+        text = json.dumps(plain(record), indent=1)
         if path is not None:
             Path(path).write_text(text + "\n")
         return text
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a solution that `to_json` wrote; its variables are found by name.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Raises
+        ------
+        ProblemError
+            If the file is not a solution as `to_json` writes it.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from ddmip_lib import solve
+        >>> from ddmip_lib.problems import hand_sized
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = solve(hand_sized()).to_json(f"{folder}/solution.json")
+        ...     read = Solution.from_json(f"{folder}/solution.json")
+        >>> read.status, round(read.objective, 6), round(read["x_0_0"], 6)
+        ('optimal', 0.5, 1.0)
+        """
+        record = read_json(path)
+        missing = cls.__dataclass_fields__.keys() - {"values"} - record.keys()
+        if missing:
+            raise ProblemError(
+                f"{os.fspath(path)!r} has no entry {min(missing)!r}: pass a file that"
+                " Solution.to_json wrote."
+            )
+        del record["details_left_out"]
+        by_name = record.pop("variables")
+        if by_name is not None:
+            record["variables"] = Variables(list(by_name), {}, None)
+            record["values"] = np.array(list(by_name.values()))
+        for name in ("inputs", "outputs"):
+            record[name] = [np.array(rows, dtype=float, ndmin=2) for rows in record[name]]
+        if record["proof"] is not None:
+            record["proof"] = Proof(**record["proof"])
+        if record["verification"] is not None:
+            others = tuple(record["verification"].pop("other_violations"))
+            record["verification"] = Verification(**record["verification"], other_violations=others)
+        record["nearest"] = record["nearest"] and _read_report(**record["nearest"])
+        record["history"] = _read_history(record["history"])
+        if "log" in record["details"]:
+            entries = (LogEntry(**entry) for entry in record["details"]["log"])
+            record["details"]["log"] = Log(entries)
+        return cls(**record)
+
+    def to_sol(self, path: str | os.PathLike[str]) -> None:
+        """Write the point in SCIP's format .sol, which `NeuralMIP.set_start` reads.
+
+        Parameters
+        ----------
+        path
+            The file.
+
+        Raises
+        ------
+        ProblemError
+            If there is no point, or a name is not unique or holds white space.
+        """
+        names = self._variables().names
+        write_sol(path, names, self.values, self.status, self.objective)  # type: ignore[arg-type]
 
     def to_frame(self) -> Any:
         """Return a `pandas.DataFrame` with a row for each variable.
@@ -312,10 +392,17 @@ class Solution(Bounded):
         ImportError
             If pandas is not installed.
         """
-        values = self._by_name()
+        values = self.by_name()
         return _frame({"variable": list(values), "value": list(values.values())})
 
-    def _by_name(self) -> dict[str, float]:
+    def by_name(self) -> dict[str, float]:
+        """Return the value of each variable by its name, or by ``name#position`` if it is shared.
+
+        Raises
+        ------
+        ProblemError
+            If there is no point.
+        """
         names = self._variables().keys
         return dict(zip(names, self.values.tolist(), strict=True))  # type: ignore[union-attr]
 
@@ -339,6 +426,9 @@ class Solution(Bounded):
             violation = self.nearest.violations[0]
             lines.append(f"  nearest     {violation}  (more in solution.report())")
         lines.append(f"  bound       {shown(self.bound)}{proof}")
+        if self.gap is not None:
+            asked = "" if self.gap_tolerance is None else f"  (tolerance {self.gap_tolerance:g})"
+            lines.append(f"  gap         {self.gap:.2g}{asked}")
         lines.append(f"  seconds     {self.seconds:.2f}")
         if self.start:
             lines.append(f"  start       {self.start}")
@@ -349,7 +439,35 @@ class Solution(Bounded):
                 lines.append(f"  {key:<11} {value:.4g}")
             elif isinstance(value, (int, str)):
                 lines.append(f"  {key:<11} {value}")
+        parts = self.details.get("left_out", ())
+        if parts:
+            names = "; ".join(part[0] for part in parts[:MAX_PRINTED_PARTS])
+            more = f" and {len(parts) - MAX_PRINTED_PARTS} more" * (len(parts) > MAX_PRINTED_PARTS)
+            lines.append(f'  left out    {names}{more}  (reasons in details["left_out"])')
         return "\n".join(lines)
+
+
+def _plain_details(details: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The details that JSON can hold, and the keys of the others."""
+    kept = {}
+    left_out = []
+    for key, value in details.items():
+        entries = [asdict(entry) for entry in value] if isinstance(value, Log) else value
+        try:
+            kept[key] = plain(entries)
+        except TypeError:
+            left_out.append(key)
+    return kept, left_out
+
+
+def _read_report(violations: list[Any], values: list[float], inputs: list[Any]) -> Report:
+    matrices = [np.array(rows, dtype=float, ndmin=2) for rows in inputs]
+    return Report([Violation(*entry) for entry in violations], np.array(values), matrices)
+
+
+def _read_history(columns: dict[str, list[float | None]]) -> History:
+    values = np.array(list(columns.values()), dtype=float)  # null becomes NaN
+    return History([Iteration(int(k), *row) for k, *row in values.T.tolist()])
 
 
 def _none_if_not_finite(values: ndarray) -> list[float | None]:
@@ -359,9 +477,10 @@ def _none_if_not_finite(values: ndarray) -> list[float | None]:
 def contradiction(solution: Solution, status: str | None = None) -> str:
     """Return how status, objective and bound contradict each other; empty if they do not.
 
-    "optimal" and "claimed_optimal" require an objective and a bound whose gap is at most `CLOSED`;
-    "infeasible" and "no_solution_found" require that there is no point, and "infeasible" that there
-    is no finite bound.
+    "optimal" requires an objective and a bound whose gap is at most `OPTIMAL_GAP`,
+    "claimed_optimal" one of at most `CLOSED`, and "gap_limit" any. "infeasible" and
+    "no_solution_found" require that there is no point, and "infeasible" that there is no finite
+    bound.
 
     Parameters
     ----------
@@ -382,7 +501,7 @@ def contradiction(solution: Solution, status: str | None = None) -> str:
         return (
             f"the status is infeasible, and the bound {bound:.9g} is finite: leave the bound out."
         )
-    if status not in ("optimal", "claimed_optimal"):
+    if status not in ("optimal", "gap_limit", "claimed_optimal"):
         return ""
     if objective is None or bound is None:
         return (
@@ -392,7 +511,10 @@ def contradiction(solution: Solution, status: str | None = None) -> str:
     unit = abs(objective)
     if solution.verification is not None:
         unit = max(unit, solution.verification.objective_unit)
-    if abs(objective - bound) <= CLOSED * unit:
+    allowed = CLOSED * unit
+    if status == "optimal":
+        allowed = max(allowed, OPTIMAL_GAP * abs(objective))
+    if status == "gap_limit" or abs(objective - bound) <= allowed:
         return ""
     return (
         f"the status is {status}, and the bound {bound:.9g} leaves a gap to the objective"

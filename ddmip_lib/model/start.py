@@ -1,6 +1,8 @@
 """Starts as users give them: inputs of networks, or a point of the whole model."""
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,11 @@ from numpy import ndarray
 
 from ..errors import ProblemError
 from .instance import Instance
+from .point_files import read_sol
 from .predictor import Predictor
+from .progress import logger
 from .solution import Solution
+from .text import counted
 
 
 def read_start(
@@ -25,7 +30,7 @@ def read_start(
         Returns the problem's `Instance`.
     given : tuple
         A matrix of inputs for each predictor; or one `Solution`, vector in the order of
-        `Model.getVars`, or mapping of names to values.
+        `Model.getVars`, mapping of names to values, or path of a file of these (.sol, .json).
 
     Returns
     -------
@@ -40,6 +45,8 @@ def read_start(
         If shapes do not fit, or a network input has no finite value.
     """
     expected = [p.inputs.shape for p in predictors]
+    if len(given) == 1 and isinstance(given[0], (str, os.PathLike)):
+        given = (_read_file(given[0], read()),)
     if len(given) == 1 and (isinstance(given[0], (Solution, Mapping)) or np.ndim(given[0]) == 1):
         instance = read()
         values = _read_point(instance, given[0], expected)
@@ -53,6 +60,25 @@ def read_start(
     if not all(np.isfinite(array).all() for array in arrays):
         raise ProblemError("the start contains NaN or infinity.")
     return arrays, {}
+
+
+def _read_file(path: str | os.PathLike[str], instance: Instance) -> Solution | dict[str, float]:
+    """The point of a file; variables that a .sol file leaves out are 0."""
+    if Path(path).suffix == ".json":
+        return Solution.from_json(path)
+    names = set(instance.milp.names)
+    values = read_sol(path)
+    known = {name: value for name, value in values.items() if name in names}
+    if not known:
+        raise ProblemError(
+            f"{os.fspath(path)!r} gives a value to no variable of this model: pass a solution of a"
+            " model with the same names."
+        )
+    unknown = sorted(values.keys() - known.keys())
+    if unknown:
+        ignored = counted(len(unknown), "unknown name")
+        logger.warning("%s: the start ignores %s, such as %s.", path, ignored, unknown[0])
+    return {**dict.fromkeys(names, 0.0), **known}
 
 
 def _read_point(instance: Instance, given: Any, expected: list[tuple[int, ...]]) -> ndarray | None:
@@ -77,8 +103,8 @@ def _read_point(instance: Instance, given: Any, expected: list[tuple[int, ...]])
 
 
 def _values_of(solution: Solution, instance: Instance) -> ndarray:
-    names = solution.variables.names if solution.variables else None
-    if solution.values is None or names != instance.milp.names:
+    keys = solution.variables.keys if solution.variables else None
+    if solution.values is None or keys != instance.variables.keys:
         raise ProblemError(
             "this solution has no point of this model: start from one with the same variables."
         )

@@ -53,11 +53,10 @@ class Structure:
 
     Examples
     --------
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> structure = find_structure(water_potability(n=3, net=mlp(2, 16, 9)).instance())
+    >>> from ddmip_lib.problems import shared_budget
+    >>> structure = find_structure(shared_budget().instance())
     >>> structure.n, structure.names[0]
-    (3, 'budget up ph')
+    (3, 'budget')
     """
 
     block: ndarray
@@ -83,7 +82,7 @@ class Structure:
         if self.obstacle:
             raise ProblemError(
                 f"{what} needs a problem that decomposes into blocks, and this one does not:"
-                f" {self.obstacle}. Use DualDecomposition, or describe the blocks with"
+                f" {self.obstacle}. Use solve or SequentialMIP, or describe the blocks with"
                 " problem.set_blocks(Blocks(...))."
             )
 
@@ -132,6 +131,31 @@ def find_structure(instance: Instance) -> Structure:
     relevant[incidence.indices] = True
     partitions = _partitions(milp, incidence, _extended(incidence, cell), n_cells, relevant)
     return max((found for found in partitions if found.n > 1), key=_score)
+
+
+def independent_components(instance: Instance) -> ndarray:
+    """Return the component of each variable: components have no constraint and no network sample
+    in common.
+
+    Parameters
+    ----------
+    instance : Instance
+        The problem.
+
+    Returns
+    -------
+    numpy.ndarray
+        Numbers from 0 on in the order of the samples, -1 for fixed variables. Variables that no
+        network sample depends on belong to the first component.
+    """
+    milp = instance.milp
+    free = milp.lower < milp.upper
+    samples = _sample_incidence(instance, free)
+    component = _components(sp.vstack([samples, _constraint_incidence(milp, free)], format="csr"))
+    found, first = np.unique(component[samples.indices], return_index=True)
+    number = np.zeros(component.max(initial=-1) + 1, dtype=int)
+    number[found[np.argsort(first)]] = np.arange(len(found))
+    return np.where(free, number[component], -1)
 
 
 def _score(structure: Structure) -> float:

@@ -1,4 +1,4 @@
-"""Counted nouns for summaries of problems."""
+"""Numbers and counted nouns in messages and summaries."""
 
 
 def counted(number: int, noun: str) -> str:
@@ -24,3 +24,12 @@ def counted(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}s"
+
+
+def shown(value: float | None) -> str:
+    """Return a number to six digits, or "none".
+
+    >>> shown(0.1234567), shown(None)
+    ('0.123457', 'none')
+    """
+    return "none" if value is None else f"{value:.6g}"

@@ -1,7 +1,11 @@
-"""Positions of the variables of a user's model in a full assignment, and their values there."""
+"""Lookup of variables and expressions of the user's model in a full assignment.
+
+A full assignment is an array with a value for each variable, in the order of `Model.getVars`.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -14,48 +18,49 @@ from ..errors import ProblemError
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables of one model, in the order of `Model.getVars`.
+    """The variables of one model, which are looked up by object or by name.
 
-    A copy for another process has names only.
+    A pickled copy looks them up by name only, since objects do not exist in another process.
 
     Attributes
     ----------
     names
-        The variables' names.
+        Names in the order of `Model.getVars`.
     position
-        Number of each variable by its address.
+        Position of each variable in a full assignment; the key is its address, `Variable.ptr()`.
     model
-        The model, kept alive so that no other model gets the addresses of its variables.
+        The model, and for a copy the one that it was copied from. The reference keeps them alive,
+        since the addresses could be used again otherwise.
     """
 
     names: list[str]
     position: dict[int, int]
-    model: Model | None
+    model: Model | tuple[Model, Model] | None
 
     def __reduce__(self) -> Any:
         return Variables, (self.names, {}, None)
 
     def at(self, values: Any, what: Any) -> Any:
-        """Return the value of a variable, a name or an expression at a full assignment.
+        """Return the value of a variable or expression at a full assignment.
 
         Parameters
         ----------
         values : numpy.ndarray
             A full assignment.
         what : pyscipopt.Expr, str, float or array_like of these
-            What to evaluate.
+            Variables, names of variables, or polynomial expressions.
 
         Returns
         -------
         float or numpy.ndarray
-            The value, or an array of values of the shape of `what`.
+            The value, or an array of values with the shape of `what`.
 
         Raises
         ------
         TypeError
-            If `what` has no value.
+            If `what` is of another type.
         ProblemError
-            If `what` is no variable of the model.
+            If a variable does not belong to the model, or a name is unknown or ambiguous.
         """
         if isinstance(what, str):
             return float(values[self.named(what)])
@@ -77,33 +82,46 @@ class Variables:
         Parameters
         ----------
         name : str
-            A variable's name.
+            Name of a variable.
 
         Returns
         -------
         int
-            The position in a full assignment.
+            Its position in a full assignment.
 
         Raises
         ------
         ProblemError
             If no variable, or more than one, has the name.
         """
-        count = self.names.count(name)
-        if count != 1:
+        places = self._places.get(name, [])
+        if len(places) != 1:
             raise ProblemError(
-                f"{count or 'no'} variables of the model are called {name!r}: give a name that one"
-                " has."
+                f"{len(places) or 'no'} variables of the model are called {name!r}: give a name"
+                " that one has."
             )
-        return self.names.index(name)
+        return places[0]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """The positions of each name."""
+        places: dict[str, list[int]] = {}
+        for position, name in enumerate(self.names):
+            places.setdefault(name, []).append(position)
+        return places
+
+    def index(self, what: Variable | str) -> int:
+        """Return the position of a variable, given itself or its name."""
+        return self.named(what) if isinstance(what, str) else self._position(what)
 
     @property
     def keys(self) -> list[str]:
-        """Distinct names: a name that several variables have is followed by the position."""
+        """Unique keys: the name, followed by `#` and the position where variables share it."""
         count = Counter(self.names)
         return [name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names)]
 
     def _evaluate(self, expression: Expr, values: ndarray) -> float:
+        """The value of a polynomial, as the sum of its monomials."""
         total = 0.0
         for term, coefficient in expression.terms.items():
             factors = [values[self._position(v)] for v in term.vartuple]
@@ -111,6 +129,7 @@ class Variables:
         return float(total)
 
     def _position(self, variable: Variable) -> int:
+        """The position of a variable in a full assignment."""
         if variable.ptr() in self.position:
             return self.position[variable.ptr()]
         if self.position:

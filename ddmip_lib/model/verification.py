@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy import ndarray
-from pyscipopt import Model
+from pyscipopt import Model, Variable
 
 from ..errors import ProblemError
 from ..programs.scip import copy_model, excess, fix
@@ -20,6 +20,10 @@ TOLERANCE = 1e-6
 CLOSED = 1e-5
 """Gap between objective and bound, in units of the objective, up to which a problem counts as
 solved: violations within the feasibility tolerance change the objective by about 1e-6 of it.
+"""
+OPTIMAL_GAP = 1e-4
+"""Relative gap between objective and bound up to which a solution may be called optimal: the
+default of the usual MIP solvers.
 """
 IMPROVEMENT = 1e-9
 """Difference of two objectives, in units of the objective, from which one is better."""
@@ -128,6 +132,12 @@ class Verifier:
         self.instance = instance
 
     @cached_property
+    def stated(self) -> "Verifier":
+        """The verifier of the problem as the user's model states it."""
+        stated = self.instance.stated
+        return self if stated is self.instance else Verifier(stated)
+
+    @cached_property
     def units(self) -> Units:
         """Units of constraints, bounds and objective."""
         return Units(self.instance, TOLERANCE)
@@ -140,7 +150,7 @@ class Verifier:
         return self.instance.milp.sign * (new - old) < -improvement
 
     def check(self, values: ndarray, tolerance: float = TOLERANCE) -> Verification:
-        """Verify a full assignment.
+        """Verify a full assignment, by the values of the user's variables in it.
 
         Parameters
         ----------
@@ -159,6 +169,8 @@ class Verifier:
         ProblemError
             If `values` has the wrong shape, or lacks the value of a variable.
         """
+        if self.stated is not self:
+            return self.stated.check(self.instance.restrict(values), tolerance)
         self._require_values(values)
         rounded = self.instance.rounded(values)
         raws = self.instance.raw_outputs(rounded)
@@ -239,12 +251,12 @@ class Verifier:
         milp = self.instance.milp
         units = self.units
         constraints = excess(milp.rows @ values, *milp.sides) / units.rows(np.abs(values))
-        below = excess(values, milp.lower, np.inf) / units.bound(milp.lower)
-        above = excess(values, -np.inf, milp.upper) / units.bound(milp.upper)
+        below = excess(values, milp.lower, np.inf) / units.lower
+        above = excess(values, -np.inf, milp.upper) / units.upper
         return constraints, np.maximum(below, above)
 
     @cached_property
-    def _feasibility_model(self) -> tuple[Model, Any]:
+    def _feasibility_model(self) -> tuple[Model, list[Variable]]:
         """A copy of the user's model without an objective, and its variables."""
         model = copy_model(self.instance.model)
         model.setObjective(0.0)

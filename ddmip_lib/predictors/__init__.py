@@ -1,27 +1,22 @@
-"""Predictors on tabular data: architectures, training, and files of weights.
+"""Predictors besides networks of PyTorch: fitted estimators and functions without gradients."""
 
->>> from ddmip_lib.predictors import describe, mlp
->>> describe(mlp(depth=2, width=16, n_in=9))
-'2x16 ReLU MLP, 449 parameters'
-"""
-
-from .architectures import attention, conv1d, lstm, mlp, resnet
+from ..renamed import renamed_names
 from .black_box import black_box
-from .describe import describe
-from .npz import load_npz, save_npz
 from .scikit import from_sklearn
-from .training import train
 
-__all__ = [
+__all__ = ["black_box", "from_sklearn"]
+
+BOOK_NETWORKS = (
     "attention",
-    "black_box",
     "conv1d",
     "describe",
-    "from_sklearn",
     "load_npz",
     "lstm",
     "mlp",
     "resnet",
     "save_npz",
     "train",
-]
+)
+__getattr__ = renamed_names(
+    __name__, **{name: f"ddmip_book.networks.{name}" for name in BOOK_NETWORKS}
+)

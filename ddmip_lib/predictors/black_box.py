@@ -1,5 +1,6 @@
 """Any Python function of a batch of inputs as a predictor, with derivatives by differences."""
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,14 @@ class BlackBox(nn.Module):
         The number q of outputs.
     width : float
         Step of the central differences.
+
+    Attributes
+    ----------
+    reason : str
+        Why it has no bounds.
     """
+
+    reason = "a Python function, of which nothing but values is known"
 
     def __init__(
         self, function: Callable[[ndarray], ndarray], n_outputs: int, width: float
@@ -34,12 +42,11 @@ class BlackBox(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if type(x) not in (Tensor, nn.Parameter):
-            raise UnsupportedNetworkError("a Python function, of which nothing but values is known")
+            raise UnsupportedNetworkError(self.reason)
         return Differences.apply(x, self)
 
     def __deepcopy__(self, memo: Any) -> "BlackBox":
-        # the function is shared
-        return BlackBox(self.function, self.n_outputs, self.width).train(self.training)
+        return copy.copy(self)  # there are no weights, and the function is shared
 
     def extra_repr(self) -> str:
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
@@ -86,8 +93,8 @@ def black_box(
     r"""Use a Python function as a network: trees, simulators, tables.
 
     Values are exact. Derivatives are central differences, each of which evaluates $2p$ samples,
-    also just outside the box. There is no bound and no exact model: `BigM` and `certify` refuse
-    it by name; `DualDecomposition` and `Enumeration` support it.
+    also just outside the box. There is no exact model: `BigM` and `certify` refuse it by
+    name. `Enumeration` proves an optimum if all inputs are integer; otherwise there is no bound.
 
     Parameters
     ----------

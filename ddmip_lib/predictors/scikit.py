@@ -13,10 +13,10 @@ from torch import nn
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
 from ..errors import UnsupportedNetworkError
+from .columns import read_scalings, read_steps, require_fitted
 
 LAYERS_BY_NAME = {unit.sklearn: unit.layer for unit in ACTIVATIONS.values()}
 LINEAR = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "LogisticRegression")
-SCALERS = ("StandardScaler", "MinMaxScaler", "MaxAbsScaler")
 
 Layers = list[tuple[ndarray, ndarray]]
 """Weight and bias of each layer."""
@@ -33,8 +33,9 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
     ----------
     estimator : sklearn estimator
         MLPRegressor, MLPClassifier, a linear or logistic model, each also in a ``Pipeline`` behind
-        StandardScaler, MinMaxScaler or MaxAbsScaler, or a TransformedTargetRegressor with such a
-        scaler.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, and a ColumnTransformer of these
+        with OneHotEncoder or OrdinalEncoder; or a TransformedTargetRegressor with such a scaler.
+        A column of categories has an input for each category, which is 1 for the chosen one.
 
     Returns
     -------
@@ -71,9 +72,12 @@ def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
     if name == "TransformedTargetRegressor" and estimator.func is None:
         return _read_scaled_target(estimator)
     if name in LINEAR:
-        weight = np.atleast_2d(_fitted(estimator, "coef_")).astype(float)
+        weight = np.atleast_2d(require_fitted(estimator, "coef_")).astype(float)
         return [(weight, np.ravel(estimator.intercept_))], nn.Identity
-    if name in ("MLPRegressor", "MLPClassifier") and _fitted(estimator, "out_activation_") != "exp":
+    if (
+        name in ("MLPRegressor", "MLPClassifier")
+        and require_fitted(estimator, "out_activation_") != "exp"
+    ):
         weights = [weight.T.astype(float) for weight in estimator.coefs_]
         layers = list(zip(weights, estimator.intercepts_, strict=True))
         return layers, LAYERS_BY_NAME.get(estimator.activation, nn.Identity)
@@ -84,45 +88,20 @@ def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
 
 
 def _read_pipeline(pipeline: Any) -> tuple[Layers, type[nn.Module]]:
-    steps = [step for _, step in pipeline.steps if step is not None and step != "passthrough"]
-    layers, activation = _read(steps.pop())
-    for step in reversed(steps):
-        factor, shift = _scaler(step)
-        weight, bias = layers[0]
-        layers[0] = weight * factor, bias + weight @ shift  # W (a x + s) + b
+    steps = read_steps(pipeline)
+    layers, activation = _read(steps.last)
+    slopes, constants = zip(*(entry.affine() for entry in steps.entries), strict=True)
+    weight, bias = layers[0]
+    layers[0] = weight @ np.array(slopes), bias + weight @ np.array(constants)  # W (A x + s) + b
     return layers, activation
 
 
 def _read_scaled_target(estimator: Any) -> tuple[Layers, type[nn.Module]]:
-    layers, activation = _read(_fitted(estimator, "regressor_"))
+    layers, activation = _read(require_fitted(estimator, "regressor_"))
     if estimator.transformer is not None:
-        factor, shift = _scaler(estimator.transformer_)
+        scalings = read_scalings(estimator.transformer_)
+        factor = np.array([scaling.factor / scaling.divisor for scaling in scalings])
+        shift = np.array([scaling.of(0.0) for scaling in scalings])
         weight, bias = layers[-1]
         layers[-1] = weight / factor[:, None], (bias - shift) / factor
     return layers, activation
-
-
-def _scaler(step: Any) -> tuple[ndarray, ndarray]:
-    """Factor and shift of each column."""
-    name = type(step).__name__
-    if name not in SCALERS or getattr(step, "clip", False):
-        raise UnsupportedNetworkError(
-            f"{name} cannot be folded into a layer, only {', '.join(SCALERS)} can, without clip:"
-            " pass black_box(pipeline.predict)."
-        )
-    scale = _fitted(step, "scale_")
-    if name == "MinMaxScaler":
-        return scale, step.min_
-    zero = np.zeros(step.n_features_in_)
-    factor = zero + 1 if scale is None else 1 / scale
-    if getattr(step, "with_mean", False):
-        return factor, -step.mean_ * factor
-    return factor, zero
-
-
-def _fitted(estimator: Any, field: str) -> Any:
-    if not hasattr(estimator, field):
-        raise UnsupportedNetworkError(
-            f"this {type(estimator).__name__} is not fitted: call its fit() first."
-        )
-    return getattr(estimator, field)
