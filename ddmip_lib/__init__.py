@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .linearisation import SequentialMIP
     from .model.problem import NeuralMIP
     from .model.solution import Solution
-    from .portfolio import solve
+    from .portfolio import conflicts, describe, solve, solve_plans
     from .pricing import PriceCoordination, Recovering
 
     __version__: str
@@ -52,7 +52,10 @@ __all__ = [
     "__version__",
     "certify",
     "check_solver",
+    "conflicts",
+    "describe",
     "solve",
+    "solve_plans",
 ]
 
 # The module of each public name; a test compares them with the imports for type checkers.
@@ -76,7 +79,7 @@ PLACES = {
     ".linearisation": ("SequentialMIP",),
     ".model.problem": ("NeuralMIP",),
     ".model.solution": ("Solution",),
-    ".portfolio": ("solve",),
+    ".portfolio": ("conflicts", "describe", "solve", "solve_plans"),
     ".pricing": ("PriceCoordination", "Recovering"),
 }
 # Packages and modules that are imported as attributes of `ddmip_lib`.

@@ -1,9 +1,9 @@
 """The clock of the library, and the time limits of the calls in progress.
 
-All times are read from `now`. A method runs inside `limited(deadline)`. Long computations call
-`check_time` regularly, which raises `TimeOver` once the deadline of any call in progress has
-passed, so that no computation has to be given the limits of the calls around it. The method catches
-`TimeOver` and returns its best point.
+All times are read from `now`. A method runs inside `limited(deadline)`; where it calls another
+method, both limits are in force. Long computations call `check_time` regularly, which raises
+`TimeOver` once any deadline in force has passed. So limits need not be passed from function to
+function. The method catches `TimeOver` and returns its best point.
 """
 
 import signal
@@ -33,16 +33,16 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass
 class Limit:
-    """The limit of one call in progress.
+    """The time limit of one call in progress, and whether the call was stopped before.
 
     Attributes
     ----------
     deadline
-        Its end, in seconds of the clock in force.
+        End of the call, in seconds of `now`.
     stopped
-        Whether its callback or Ctrl-C has ended it.
+        Whether the user's callback or Ctrl-C has requested its end.
     interrupted
-        Whether Ctrl-C has ended it.
+        Whether Ctrl-C has.
     """
 
     deadline: float
@@ -55,15 +55,15 @@ _limits: ContextVar[tuple[Limit, ...]] = ContextVar("limits", default=())
 
 
 def now() -> float:
-    """Return seconds by the clock in force: `time.perf_counter`, or that of `using`."""
+    """Return seconds of the current clock: `time.perf_counter`, or the one set by `using`."""
     return _clock.get()()
 
 
 @contextmanager
 def using(clock: Clock) -> Iterator[None]:
-    """Use another clock inside the `with`, so that a test controls when the time is over.
+    """Use another clock inside the `with`, so that a test controls when time is over.
 
-    SCIP and HiGHS measure their own time limits by the clock of the system.
+    SCIP and HiGHS continue to measure their own time limits by the system's clock.
 
     Parameters
     ----------
@@ -85,17 +85,17 @@ def using(clock: Clock) -> Iterator[None]:
 
 @contextmanager
 def limited(deadline: float) -> Iterator[Limit]:
-    """Limit the time of a call: `check_time` raises `TimeOver` from the deadline on.
+    """Limit the time of a call: after the deadline `check_time` raises `TimeOver`.
 
     Parameters
     ----------
     deadline
-        In seconds of the clock in force.
+        End of the call, in seconds of `now`.
 
     Yields
     ------
     Limit
-        Once it is marked as stopped, `check_time` raises `Stopped`.
+        The limit of this call. Once its `stopped` is true, `check_time` raises `Stopped`.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def limited(deadline: float) -> Iterator[Limit]:
 
 @contextmanager
 def unlimited() -> Iterator[None]:
-    """Suspend all limits, for the computation of a result from what was found."""
+    """Suspend all limits, so that a result can be computed after the deadline."""
     token = _limits.set(())
     try:
         yield
@@ -124,17 +124,22 @@ def unlimited() -> Iterator[None]:
 
 
 def interrupt() -> None:
-    """Mark all calls in progress as ended by Ctrl-C, after code that kept a partial result."""
+    """Mark all calls in progress as stopped by Ctrl-C.
+
+    Code that catches `KeyboardInterrupt` to return a partial result calls it, so that the methods
+    around it stop as well.
+    """
     for limit in _limits.get():
         limit.stopped = limit.interrupted = True
 
 
 @contextmanager
 def marking_interrupts() -> Iterator[None]:
-    """Mark all calls in progress as ended at Ctrl-C, and raise `KeyboardInterrupt`.
+    """Let Ctrl-C inside the `with` mark all calls in progress as stopped.
 
-    Python drops an exception that is raised inside a destructor or a weak reference's callback;
-    `check_time` then raises one instead. Signal handlers other than Python's own are not replaced.
+    `KeyboardInterrupt` is raised as usual. Python ignores it inside a destructor or the callback of
+    a weak reference; because of the mark, the next `check_time` raises `Stopped` in its place. A
+    handler other than Python's own is not replaced.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -153,14 +158,14 @@ def marking_interrupts() -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise an exception if a call in progress must end.
+    """Raise an exception if any call in progress must end.
 
     Raises
     ------
     Stopped
-        If a callback or Ctrl-C has ended one.
+        If a callback or Ctrl-C has requested it.
     TimeOver
-        If the deadline of one has passed.
+        If a deadline has passed.
     """
     limits = _limits.get()
     if not limits:
@@ -172,22 +177,24 @@ def check_time() -> None:
 
 
 def seconds_to_deadline() -> float:
-    """Return seconds until the first deadline of the calls in progress, infinite without one."""
+    """Return the seconds until the earliest deadline in force, infinite without one."""
     deadlines = [limit.deadline for limit in _limits.get()]
     return min(deadlines) - now() if deadlines else float("inf")
 
 
 def awaited(call: Callable[[], T], cancel: Callable[[], object]) -> T:
-    """Return the result of compiled code that may exceed its time limit.
+    """Run compiled code, which cannot call `check_time`, and return its result.
 
-    It runs in a thread of its own, so that Ctrl-C and the deadline of `limited` end the wait.
+    It runs in a thread, so that Ctrl-C and the deadline end the wait even if the code itself
+    exceeds its time limit.
 
     Parameters
     ----------
     call
         Function that runs the compiled code.
     cancel
-        Function that requests its end; its result is not used then.
+        Function that asks the compiled code to stop; it is called when the wait ends early, and
+        the result is discarded.
 
     Returns
     -------

@@ -116,7 +116,7 @@ class Enumeration(Method):
         assignments = every_assignment(instance, tables, MAX_ASSIGNMENT_NUMBERS)
         if assignments is not None:
             return self._compare(run, assignments, details)
-        start = None if run.problem.start_failed else run.problem.start
+        start = None if run.problem.start_failed else run.start
         incumbent.consider_start(start, run.time_limit)
         written = _written_model(run, tables)
         details["build_seconds"] = run.seconds
@@ -164,7 +164,7 @@ class Enumeration(Method):
             if listing.determining_variables(np.array([index])) is None:
                 raise ProblemError(
                     f"network input {milp.names[index]} is continuous, so its values cannot be"
-                    " enumerated: use BigM or DualDecomposition, or make the variable integer."
+                    " enumerated: use solve, SequentialMIP or BigM, or make the variable integer."
                 )
         for key in keys:
             deciders = listing.determining_variables(np.array(key, dtype=int))
@@ -181,7 +181,7 @@ class Enumeration(Method):
         raise ProblemError(
             f"the inputs {', '.join(names)} of one sample take {m} values together, more than"
             f" max_values={self.max_values}: allow them with Enumeration(max_values={m}), tighten"
-            " bounds, or use BigM or DualDecomposition."
+            " bounds, or use solve, SequentialMIP or BigM."
         )
 
 

@@ -151,7 +151,7 @@ class _Descent:
         self.run = run
         self.relaxation = PenalisedRelaxation(run.instance)
         self.incumbent = run.incumbent(with_start=settings.repaired)
-        self.v = torch.tensor(self.relaxation.start(run.problem.start), requires_grad=True)
+        self.v = torch.tensor(self.relaxation.start(run.start), requires_grad=True)
         self.values = self.v.detach()  # the same memory
         optimiser = settings.optimiser or ("adam" if settings.repaired else "gradient")
         self.moments: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -242,6 +242,10 @@ class PenalisedRelaxation:
         movable = ~has_outputs & (abs(milp.rows) @ self.free > 0)
         self.equal = movable & (milp.row_lower == milp.row_upper)
         self.between = movable & ~self.equal
+        free_columns = milp.rows[:, self.free]
+        self.equal_rows = free_columns[self.equal].tocsc()
+        self.between_rows = free_columns[self.between].tocsc()
+        self.free_box = (milp.lower[self.free], milp.upper[self.free])
         # variables that enter no network
         side = ~outputs
         for mapping in instance.maps:
@@ -332,22 +336,20 @@ class PenalisedRelaxation:
         values = self.instance.rounded(v)
         if not (self.equal | self.between).any():
             return values
-        rows = milp.rows[:, free]
         fixed = milp.rows @ np.where(free, 0.0, values)
         low = milp.row_lower - fixed
         high = milp.row_upper - fixed
-        box = (milp.lower[free], milp.upper[free])
         solver = piqp.SparseSolver()
         solver.setup(
             sp.identity(free.sum(), format="csc"),
             -values[free],
-            rows[self.equal].tocsc(),
+            self.equal_rows,
             high[self.equal],
-            rows[self.between].tocsc(),
+            self.between_rows,
             low[self.between],
             high[self.between],
-            *box,
+            *self.free_box,
         )
         if solver.solve() == piqp.PIQP_SOLVED:
-            values[free] = np.clip(solver.result.x, *box)
+            values[free] = np.clip(solver.result.x, *self.free_box)
         return values

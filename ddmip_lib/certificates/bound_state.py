@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from ..bounds import Graph
 from ..clock import now
+from ..errors import ProblemError
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..pricing.pricing_problem import MIN_LOGIT
+from ..proofs.checking import cutoff
 from .certificate import Certificate, with_bound
 from .losses import Losses, losses_at, search_points
-from .unit_search import LossBounds
+from .unit_search import LossBounds, SearchArguments
 
 CLOSED_BLOCK_GAP = 1e-4
 """Difference of proven and known profit up to which a block is closed, relative to the largest
@@ -200,7 +203,7 @@ class BoundState:
         profit = self.profits(self.loss_known)[self.blocks.block]
         return np.minimum(self.loss_known, self.max_profit - profit) - self.tolerance
 
-    def searches(self, rows: ndarray) -> tuple[list[tuple[Any, ...]], list[ndarray]]:
+    def searches(self, rows: ndarray) -> tuple[list[SearchArguments], list[ndarray]]:
         """Return the arguments of `ReLUBranchAndBound` for some rows, one search for each network.
 
         Parameters
@@ -217,8 +220,8 @@ class BoundState:
         """
         target = self._target() + self.tolerance
         device = self.settings.device
-        searches: list[tuple[Any, ...]] = []
-        rows_of_searches: list[ndarray] = []
+        searches = []
+        rows_of_searches = []
         for number, graph in self.graphs.items():
             mine = rows[self.blocks.predictor[rows] == number]
             if not len(mine):
@@ -294,12 +297,10 @@ class BoundState:
 
     @property
     def gap_closed(self) -> bool:
-        """Whether the bound is equal to the objective of the incumbent."""
-        objective = self.incumbent.objective
-        if objective is None:
+        """Whether the bound is as close to the objective of the incumbent as the goal requires."""
+        if self.incumbent.objective is None:
             return False
-        gap = self.milp.sign * (objective - self.bound())
-        return gap <= 1e-9 * max(1, abs(objective))
+        return bool(self.milp.sign * self.bound() >= cutoff(self.incumbent))
 
     def certified_solution(self) -> Solution:
         """Return the solution with the bound and its certificate."""
@@ -323,6 +324,29 @@ class BoundState:
             history=tuple((seconds, self.objective(value)) for seconds, value in self.history),
         )
         return with_bound(self.solution, self.incumbent, self.bound(), certificate)
+
+
+def checked_prices(prices: ArrayLike, count: int, what: str) -> ndarray:
+    """Return prices as a vector.
+
+    Parameters
+    ----------
+    prices
+        The prices.
+    count, what
+        How many there must be, and of what, for the message.
+
+    Raises
+    ------
+    ProblemError
+        If their number is wrong, or one is not finite.
+    """
+    values = np.asarray(prices, dtype=float).ravel()
+    if values.size != count:
+        raise ProblemError(f"{values.size} prices for {count} {what}: pass one for each.")
+    if not np.isfinite(values).all():
+        raise ProblemError("prices must be finite.")
+    return values
 
 
 def _starting_points(losses: Losses, draw: np.random.Generator, perturbed: bool) -> torch.Tensor:

@@ -16,6 +16,7 @@ the price of that violation.
 """
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,13 +24,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from ..bounds import Graph
-from ..clock import check_time, now, unlimited
+from ..clock import TimeOver, check_time, now, unlimited
 from ..device import check_place
 from ..errors import ProblemError
 from ..methods.run import Run, start_run
 from ..model.blocks import Blocks
+from ..model.goal import Goal
 from ..model.incumbent import Incumbent
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
@@ -39,14 +42,13 @@ from ..pricing.recognition import find_blocks
 from ..proofs.checking import closes_gap
 from ..proofs.exact import MAX_EXACT_UNITS
 from ..workers import Executor, check_client, work_in_processes
-from .bound_state import BoundState, SearchSettings
+from .bound_state import BoundState, SearchSettings, checked_prices
 from .bounding import STEPS_PER_NODE
-from .certificate import Certificate, stopped, with_bound
+from .certificate import stopped, with_bound
 from .cluster import search_on_cluster
 from .lagrangian import LagrangianBound, lagrangian_bound
-from .searching import search_group, search_in_turn
 from .separable import LagrangianDual
-from .unit_search import ReLUBranchAndBound
+from .unit_search import LossBounds, ReLUBranchAndBound, SearchArguments
 
 PRICING_FRACTION = 0.25
 """Fraction of the time for finding prices where none are given."""
@@ -60,12 +62,16 @@ SECONDS_TO_START_PROCESSES = 3.5
 """Seconds until other processes begin to search."""
 OPTION_STARTS = 4
 """Starting points of the search for options of each block."""
+REPORT_SECONDS = 1.0
+"""Seconds between two reports of a search."""
+
+Report = Callable[[list[LossBounds]], bool | None]
 
 
 def certify(
     problem: NeuralMIP,
     solution: Solution,
-    prices: Any = None,
+    prices: ArrayLike | None = None,
     time_limit: float = 60.0,
     workers: int | None = None,
     device: torch.device | str = "cpu",
@@ -73,6 +79,8 @@ def certify(
     progress: bool = False,
     steps: int = STEPS_PER_NODE,
     client: Any = None,
+    gap: float | None = None,
+    absolute_gap: float = 0.0,
 ) -> Solution:
     """Prove a bound on the optimum of a problem, and return the solution with it.
 
@@ -107,12 +115,18 @@ def certify(
         A `distributed.Client`, whose workers take the place of processes. With one worker or many,
         the same blocks are closed to the same tolerance if time suffices, and bounds proven by a
         worker that dies are kept.
+    gap
+        Relative gap between objective and bound at which the proof ends. By default it ends at
+        1e-5, and a gap of at most 1e-4 counts as closed.
+    absolute_gap
+        Difference of objective and bound at which the proof ends too.
 
     Returns
     -------
     Solution
         The solution, or a better one that was found during the proof, with `bound`, a status that
-        follows from it ("optimal" if the bound is equal to the objective), and the `Certificate` in
+        follows from it ("optimal" if the gap is closed and at most 1e-4, "gap_limit" if it is
+        closed and larger), and the `Certificate` in
         ``details["certificate"]``. If all values are integers, the bound is rounded to one. If time
         ends before any bound is known, the bound is that of the solution, or None.
 
@@ -128,14 +142,14 @@ def certify(
     Examples
     --------
     >>> from ddmip_lib import PriceCoordination
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
+    >>> from ddmip_lib.problems import shared_budget
+    >>> problem = shared_budget()
     >>> solution = certify(problem, PriceCoordination().solve(problem))
-    >>> solution.objective <= solution.bound <= 3.0, len(solution.details["certificate"].closed)
+    >>> solution.objective <= solution.bound < 2.001, len(solution.details["certificate"].closed)
     (True, 3)
     """
     run = start_run(problem, time_limit, seed, method="certify")
+    run.goal = Goal.of(gap, absolute_gap)
     _check_arguments(solution, workers, steps)
     place = check_place(device, torch.float64)
     check_client(client)
@@ -186,7 +200,7 @@ class _Proof:
 
     run: Run
     solution: Solution
-    prices: Any
+    prices: ArrayLike | None
     settings: SearchSettings
     exact_models: LagrangianDual | None = None
     branching: LagrangianBound | None = None
@@ -211,18 +225,15 @@ class _Proof:
     def certified_solution(self, incumbent: Incumbent) -> Solution:
         """The solution with the better bound of exact models and of a search that splits inputs."""
         sign = incumbent.instance.milp.sign
-        bound: float | None = None
-        certificate: Certificate | LagrangianBound | None = self.branching
-        lower_bound = -np.inf
-        if self.exact_models is not None:
-            lower_bound = self.exact_models.bound
-            bound = None if lower_bound == -np.inf else sign * lower_bound
-            certificate = self.exact_models.certificate()
-        found = self.branching
-        if found is not None and found.bound is not None and sign * found.bound >= lower_bound:
-            bound = found.bound
-            certificate = found
-        return with_bound(self.solution, incumbent, bound, certificate)
+        branching = self.branching
+        branching_bound = None if branching is None else branching.bound
+        if self.exact_models is None:
+            return with_bound(self.solution, incumbent, branching_bound, branching)
+        lower_bound = self.exact_models.bound
+        if branching_bound is not None and sign * branching_bound >= lower_bound:
+            return with_bound(self.solution, incumbent, branching_bound, branching)
+        bound = None if lower_bound == -np.inf else sign * lower_bound
+        return with_bound(self.solution, incumbent, bound, self.exact_models.certificate())
 
     def bound_state(self, incumbent: Incumbent, blocks: Blocks) -> BoundState:
         """Start the proof at the prices given, at those of the solution, or at those found here."""
@@ -236,7 +247,10 @@ class _Proof:
         elif prices is None:
             prices = self.found_prices(incumbent, blocks)
             solution = replace(solution, details={**solution.details, "prices": prices})
-        prices = _checked_prices(prices, blocks)
+        prices = checked_prices(prices, len(blocks.capacities), "resources")
+        if (prices < -1e-9).any():
+            raise ProblemError("prices must be finite and nonnegative.")
+        prices = np.maximum(prices, 0.0)
         return BoundState(incumbent, solution, blocks, prices, graphs, self.settings)
 
     def graphs(self, blocks: Blocks) -> dict[int, Graph]:
@@ -251,7 +265,7 @@ class _Proof:
 
     def found_prices(self, incumbent: Incumbent, blocks: Blocks) -> ndarray:
         """Prices that price coordination finds; zero, with a weak bound, if its time was short."""
-        priced = self.coordinate(incumbent, self.run.time_limit, self.settings.client)
+        priced = self.coordinate(incumbent, self.settings.client)
         check_time()
         prices = priced.details.get("prices")
         if prices is not None:
@@ -263,9 +277,9 @@ class _Proof:
             " that are not negative)."
         )
 
-    def coordinate(self, incumbent: Incumbent, seconds: float, client: Any) -> Solution:
+    def coordinate(self, incumbent: Incumbent, client: Any = None) -> Solution:
         """Coordinate prices in a fraction of the time, and verify the point that is found."""
-        limit = max(1.0, PRICING_FRACTION * min(seconds, LONGEST_TIME_LIMIT))
+        limit = max(1.0, PRICING_FRACTION * min(self.run.seconds_left, LONGEST_TIME_LIMIT))
         priced = PriceCoordination(client=client).solve(self.run.problem, limit, self.run.seed)
         if priced.values is not None:
             incumbent.consider(priced.values)
@@ -277,43 +291,36 @@ class _Proof:
             raise ProblemError(
                 "prices belong to blocks, which this problem does not have: leave them out."
             )
+        lower_bound = -np.inf
         if not structure.obstacle and now() < self.run.deadline:
-            self.bound_blocks(incumbent, structure)
-            lower_bound = -np.inf if self.exact_models is None else self.exact_models.bound
-            if lower_bound == np.inf or closes_gap(incumbent, lower_bound):
-                return self.certified_solution(incumbent)
-        left = max(0.0, self.run.seconds_left)
-        without_bound = self.run.solution("stopped")
-        self.branching = lagrangian_bound(self.run.problem, without_bound, left, self.run.seed)
-        if self.branching.point is not None:
-            incumbent.consider(self.branching.point)
+            lower_bound = self.bound_blocks(incumbent, structure)
+        if lower_bound < np.inf and not closes_gap(incumbent, lower_bound):
+            left = max(0.0, self.run.seconds_left)
+            without_bound = self.run.solution("stopped")
+            self.branching = lagrangian_bound(
+                self.run.problem, without_bound, left, self.run.seed, goal=self.run.goal
+            )
+            if self.branching.point is not None:
+                incumbent.consider(self.branching.point)
         return self.certified_solution(incumbent)
 
-    def bound_blocks(self, incumbent: Incumbent, structure: Structure) -> None:
-        """Bound every block by its exact model, at multipliers of the coupling constraints."""
+    def bound_blocks(self, incumbent: Incumbent, structure: Structure) -> float:
+        """Bound every block by its exact model, at multipliers of the coupling constraints; return
+        the bound of the problem as a minimisation.
+        """
         n_coupling = int(structure.coupling.sum())
         multipliers = self.prices
         if multipliers is None:
             multipliers = self.solution.details.get("prices")
             if multipliers is None or np.size(multipliers) != n_coupling:  # of another problem
-                priced = self.coordinate(incumbent, self.run.seconds_left, None)
+                multipliers = self.coordinate(incumbent).details.get("prices")
                 check_time()
-                multipliers = priced.details.get("prices")
         until = now() + EXACT_MODEL_FRACTION * self.run.seconds_left
-        if incumbent.instance.nonlinear_units <= MAX_EXACT_UNITS:
-            self.exact_models = LagrangianDual(incumbent, structure, multipliers, until)
-            self.exact_models.prove_all(until)
-
-
-def _checked_prices(prices: Any, blocks: Blocks) -> ndarray:
-    values = np.asarray(prices, dtype=float).ravel()
-    if values.shape != blocks.capacities.shape:
-        raise ProblemError(
-            f"{values.size} prices for {len(blocks.capacities)} resources: pass one for each."
-        )
-    if not np.isfinite(values).all() or (values < -1e-9).any():
-        raise ProblemError("prices must be finite and nonnegative.")
-    return np.maximum(values, 0.0)
+        if incumbent.instance.nonlinear_units > MAX_EXACT_UNITS:
+            return -np.inf
+        self.exact_models = LagrangianDual(incumbent, structure, multipliers, until)
+        self.exact_models.prove_all(until)
+        return self.exact_models.bound
 
 
 def _search(state: BoundState, deadline: float) -> None:
@@ -336,11 +343,27 @@ def _search_here(state: BoundState, deadline: float) -> None:
     seconds_lost = SECONDS_IN_THIS_PROCESS + SECONDS_TO_START_PROCESSES
     alone = (count - 1) * min(deadline - now(), LONGEST_TIME_LIMIT) <= count * seconds_lost
     limit = deadline if alone else min(deadline, now() + SECONDS_IN_THIS_PROCESS)
-    arguments, rows = state.searches(state.unproven_rows())
-    searches = [ReLUBranchAndBound(*each) for each in arguments]
-    search_in_turn(searches, limit, partial(state.record_all, rows))
+    group, rows = state.searches(state.unproven_rows())
+    search_in_turn(group, limit, partial(state.record_all, rows))
     if not alone and not state.gap_closed:
         _search_in_processes(state, deadline, count)
+
+
+def search_in_turn(group: Sequence[SearchArguments], deadline: float, report: Report) -> None:
+    """Run searches, given by the arguments of `ReLUBranchAndBound`, in turn until the deadline,
+    until all are finished, or until `report` returns false.
+    """
+    searches = [ReLUBranchAndBound(*arguments) for arguments in group]
+    going = True
+    seconds = REPORT_SECONDS / max(1, len(searches))
+    try:
+        while going and now() < deadline and not all(search.finished for search in searches):
+            for search in searches:
+                search.run(min(deadline, now() + seconds))
+            going = report([search.progress() for search in searches]) is not False
+    except TimeOver:  # an unfinished batch of nodes counts as unfathomed
+        report([search.progress() for search in searches])
+        raise
 
 
 def _search_in_processes(state: BoundState, deadline: float, count: int) -> None:
@@ -353,7 +376,7 @@ def _search_in_processes(state: BoundState, deadline: float, count: int) -> None
         state.searches(largest_loss_first[k::count]) for k in range(min(count, len(unproven)))
     ]
     work_in_processes(
-        search_group,
+        search_in_turn,
         [arguments for arguments, _ in groups],
         deadline,
         lambda number, found: state.record_all(groups[number][1], found),

@@ -1,18 +1,23 @@
-"""Searches on the workers of a Dask cluster, in time slices.
+"""Branch and bound for the losses of blocks on the workers of a Dask cluster, in time slices.
 
-A time slice is a number of batches of nodes. After each slice, its bounds are recorded in this
-process and the search continues. When searches end, another search with many unfathomed nodes is
-partitioned, so that a few hard blocks keep all workers busy; not earlier, since in a batch of few
-nodes each one costs more. Dask runs a task where its data are, however inactive other workers
-are; so every worker has a copy of the networks, and a slice uses a copy that no other slice uses.
-How searches are distributed changes the order of the nodes, not what is proven in the end: if time
-suffices, one worker and eight close the same blocks to the same tolerance.
+A *search* (`ReLUBranchAndBound`) proves lower bounds of the losses of some rows of the table of
+`Blocks`, which share a network; a row is one mode of one block, and `losses` defines its loss. A
+*time slice* is the task that evaluates the next few batches of nodes of a search. After each one,
+this process records the bounds and submits the next one.
 
-Dask repeats a slice that was lost with its worker, with all earlier slices that are lost too. The
-repeated slice may end with other nodes (time is over, or processors differ), while the parts of a
-partitioned search refer to its first nodes. So every slice gets a name of its own, and the next one
-states which it continues; if that is not the one it finds, the search starts from scratch. Bounds
-that were proven before still hold.
+Once workers become free, a search with many unfathomed nodes is partitioned, so that a few hard
+blocks keep all workers busy. It is not partitioned earlier, since a node costs more in a small
+batch. How nodes are distributed changes their order only: given enough time, one worker and eight
+close the same blocks to the same tolerance.
+
+Dask prefers the worker that holds the data of a task, even if others are idle. Therefore every
+worker gets a copy of the networks, and two slices that run at the same time use different copies.
+
+Dask repeats a slice that was lost with its worker. The repetition may end with other nodes, since
+less time is left or the processor differs, although other workers already continue parts of the
+first result. Therefore every slice has a unique name, and its successor states which one it
+continues. If it receives the result of another one, the search starts from scratch; bounds that
+were recorded remain valid.
 """
 
 import time
@@ -35,23 +40,24 @@ from ..workers.processes import STOP_BEFORE_DEADLINE, WAIT_AFTER_DEADLINE
 from .bound_state import BoundState
 from .unit_search import LossBounds, ReLUBranchAndBound
 
-BATCHES_PER_SLICE = 4  # batches of nodes
-MIN_NODES_PER_PART = 64  # unfathomed nodes of a part, at least, when a search is partitioned
+BATCHES_PER_SLICE = 4  # batches of nodes that a slice evaluates
+MIN_NODES_PER_PART = 64  # unfathomed nodes that each part of a partitioned search has on average
 
 
 class AssignedSearch(NamedTuple):
-    """A search, or a part of one, that some worker runs.
+    """A search, or a part of one, with the worker's copy of the networks that it uses.
 
     Attributes
     ----------
     rows
         Rows of the table of `Blocks`.
     loss_bound
-        For each row, the loss proven in this part; infinite where the part does not have the row.
+        For each row, the lower bound of the loss over the nodes of this part; infinite for a row
+        of which it has no nodes.
     copy
-        Number of the copy of the networks that it uses.
+        Number of the copy of the networks.
     time_slice
-        The task (a Dask future), None before the first one.
+        Future of the current slice, None before the first one.
     """
 
     rows: ndarray
@@ -62,8 +68,16 @@ class AssignedSearch(NamedTuple):
 
 @dataclass(frozen=True)
 class SliceLimits:
-    """The part of a search that a time slice continues, its batches, and its end by the system's
-    clock.
+    """What a time slice computes.
+
+    Attributes
+    ----------
+    part, n_parts
+        It continues this part of a search that is partitioned into `n_parts`.
+    batches
+        Largest number of batches of nodes.
+    until
+        Deadline in seconds of `time.time`, since other clocks differ between processes.
     """
 
     part: int
@@ -72,22 +86,44 @@ class SliceLimits:
     until: float
 
 
+class SliceSummary(NamedTuple):
+    """The results of a time slice.
+
+    Attributes
+    ----------
+    name
+        Unique name of the slice; empty if it received the result of another slice than the one it
+        was to continue.
+    position
+        Rows of this part, as positions among the rows of the search.
+    found
+        Losses of these rows, and the nodes that the slice evaluated.
+    unfathomed
+        Number of unfathomed nodes of each row.
+    """
+
+    name: str = ""
+    position: ndarray | None = None
+    found: LossBounds | None = None
+    unfathomed: ndarray | None = None
+
+
 def search_on_cluster(state: BoundState, deadline: float, executor: Executor) -> None:
-    """Search on the workers until the deadline, or until the bound is equal to the objective.
+    """Run all searches on the workers until the gap is closed or the deadline has passed.
 
     Parameters
     ----------
     state
-        State of the proof, which records all bounds.
+        State of the proof, in which all bounds are recorded.
     deadline
-        End of the search, in seconds of `ddmip_lib.clock.now`.
+        Deadline in seconds of `ddmip_lib.clock.now`.
     executor
-        Executor with a client; without one afterwards if the cluster was lost.
+        Executor with a client; it continues without one if the cluster is lost.
     """
     search = ClusterSearch(state, deadline, executor)
     try:
         search.run()
-    except TimeoutError:  # workers are late or gone; bounds recorded before are kept
+    except TimeoutError:  # no result in time; the bounds recorded so far are kept
         pass
     except cluster_errors() as error:
         executor.continue_locally(error)
@@ -99,16 +135,22 @@ def search_on_cluster(state: BoundState, deadline: float, executor: Executor) ->
 
 
 class ClusterSearch:
-    """Time slices of all searches, assigned to the workers of a cluster.
+    """All searches of a proof, and their time slices on the workers of a cluster.
 
     Attributes
     ----------
+    until
+        The deadline in seconds of `time.time`.
     assigned
-        The running slice of each search, by the task that returns its summary.
+        Searches and parts in progress; the key is the future of the current slice's summary.
     networks
-        Remote networks of each copy, by the number of the predictor.
+        The copies of the networks; each maps the number of a predictor to a remote network.
     ended
-        For each row, the loss proven by the parts that have ended.
+        For each row, the smallest lower bound of the loss over the parts that have ended.
+    nodes
+        For each row, the number of evaluated nodes.
+    completed
+        Iterator over the futures of summaries, in the order in which they complete.
     """
 
     def __init__(self, state: BoundState, deadline: float, executor: Executor) -> None:
@@ -124,7 +166,7 @@ class ClusterSearch:
         self.completed: Any = None
 
     def run(self) -> None:
-        """Start all searches, and continue each one when its time slice has ended."""
+        """Start all searches, and continue each one whenever a time slice of it has ended."""
         copies = self._free_copies()
         timeout = self.deadline - now() + WAIT_AFTER_DEADLINE
         distributed = import_module("distributed")
@@ -141,8 +183,8 @@ class ClusterSearch:
                 return
 
     def _free_copies(self, preferred: int = 0) -> list[int]:
-        """Copies of the networks without a slice, at most one for each free worker, a preferred one
-        first. Workers that have joined get copies.
+        """Numbers of the copies that no slice uses, at most one for each free worker, the preferred
+        one first. Workers that have joined the cluster get copies before.
         """
         n_workers = thread_count(self.client)
         missing = n_workers - len(self.networks)
@@ -154,6 +196,7 @@ class ClusterSearch:
         return free[: max(0, n_workers - len(busy))]
 
     def _send_networks(self, count: int) -> None:
+        """Send further copies of all networks, spread over the workers."""
         sent = {
             number: self.executor.scatter([graph] * count)
             for number, graph in self.state.graphs.items()
@@ -173,11 +216,12 @@ class ClusterSearch:
         previous: str = "",
         part: tuple[int, int] = (0, 1),
     ) -> None:
+        """Submit the next slice of a search; `start` and `previous` are those of `_run_slice`."""
         graph = self.networks[search.copy][self.state.blocks.predictor[search.rows[0]]]
         known = self.state.loss_known[search.rows]
         limits = SliceLimits(*part, BATCHES_PER_SLICE, self.until)
         time_slice = self.executor.submit(_run_slice, graph, start, previous, known, limits)
-        # the summary is sent before the worker's next slice
+        # its priority lets the worker send the summary before it begins another slice
         summary = self.executor.submit(itemgetter(0), time_slice, priority=1)
         self.assigned[summary] = search._replace(time_slice=time_slice)
         self.completed.add(summary)
@@ -188,16 +232,16 @@ class ClusterSearch:
             timeout=max(WAIT_AFTER_DEADLINE, self.deadline - now())
         )
         assigned = self.assigned.pop(summary)
-        if not name:  # it would have continued another slice than the one that it found
+        if not name:  # it received another result than that of its predecessor
             kept = np.isfinite(assigned.loss_bound)
             if kept.any():
-                rows, loss_bound, copy, _ = assigned
-                self._begin(AssignedSearch(rows[kept], loss_bound[kept], copy))
+                loss_bound = assigned.loss_bound[kept]
+                self._begin(assigned._replace(rows=assigned.rows[kept], loss_bound=loss_bound))
             return
         rows = assigned.rows[position]
         known = self.state.loss_known
         known[rows] = np.minimum(known[rows], found.loss_known.numpy())
-        going = (unfathomed > 0) & (now() < self.deadline)  # at the deadline, all slices end
+        going = (unfathomed > 0) & (now() < self.deadline)  # after the deadline none continues
         loss_bound = found.loss_bound.numpy()
         ended = rows[~going]
         self.ended[ended] = np.minimum(self.ended[ended], loss_bound[~going])
@@ -210,7 +254,7 @@ class ClusterSearch:
         self._record(assigned.rows)
 
     def _submit_parts(self, search: AssignedSearch, name: str, unfathomed: int) -> None:
-        """Continue a search on its own worker and on free ones, if it has nodes for them."""
+        """Continue a search, in parts on the free workers if it has nodes enough for them."""
         copies = self._free_copies(search.copy) or [search.copy]
         copies = copies[: max(1, unfathomed // MIN_NODES_PER_PART)]
         for part, copy in enumerate(copies):
@@ -218,7 +262,7 @@ class ClusterSearch:
             self._submit(continued, search.time_slice, name, (part, len(copies)))
 
     def _record(self, rows: ndarray) -> None:
-        """Record what all parts together have proven of some rows, of which they may have none."""
+        """Record bounds of some rows: the smallest one over all parts, running or ended."""
         loss_bound = self.ended.copy()
         for part in self.assigned.values():
             loss_bound[part.rows] = np.minimum(loss_bound[part.rows], part.loss_bound)
@@ -228,7 +272,7 @@ class ClusterSearch:
 
 def _run_slice(
     graph: Graph, start: Any, previous: str, loss_known: ndarray, limits: SliceLimits
-) -> Any:
+) -> tuple[SliceSummary, Any]:
     """Run one time slice on a worker.
 
     Parameters
@@ -236,28 +280,28 @@ def _run_slice(
     graph
         The network.
     start
-        The result of the slice whose name is `previous`; the arguments of a new search if that is
-        empty.
+        The result of the previous slice; for the first slice of a search, the arguments of
+        `ReLUBranchAndBound` after the network.
     previous
-        Name of the slice that this one continues.
+        Name of the slice that this one continues, empty for the first one.
     loss_known
-        For each row, the smallest loss that is known by now.
+        For each row, the smallest loss found so far on any worker.
     limits
-        Part and end of this slice.
+        Part, batches and deadline of this slice.
 
     Returns
     -------
-    tuple
-        A summary and the state of the search. The summary is the name of this slice, the rows of
-        this part, its `LossBounds` with the nodes of this slice, and how many nodes of each row are
-        unfathomed. The name is empty if `start` is the result of another slice.
+    summary : SliceSummary
+        Bounds and nodes, which are sent to the client.
+    state
+        State of the search, which stays on the worker for the next slice.
     """
     if not previous:
         search = ReLUBranchAndBound(graph, *start)
-    elif start[0][0] == previous:
+    elif start[0].name == previous:
         search = ReLUBranchAndBound.resumed(graph, start[1])
     else:
-        return ("", None, None, None), None
+        return SliceSummary(), None
     search.possible = torch.minimum(search.possible, torch.from_numpy(loss_known))
     rows = torch.arange(len(search.work))
     if limits.n_parts > 1:
@@ -268,4 +312,5 @@ def _run_slice(
         search.run(deadline, limits.batches)
     found = search.progress()
     found = found._replace(nodes=found.nodes - nodes_before)
-    return (uuid.uuid4().hex, rows.numpy(), found, search.unfathomed().numpy()), search.state()
+    unfathomed = search.unfathomed().numpy()
+    return SliceSummary(uuid.uuid4().hex, rows.numpy(), found, unfathomed), search.state()

@@ -19,7 +19,6 @@ from .relaxation import (
     BoundedBox,
     InputBox,
     LinearRelaxation,
-    OutputBounds,
     Place,
     bounds_by_sample,
 )
@@ -53,11 +52,6 @@ class BoxNode(BoundedBox):
         """Return a node with a smaller box."""
         return replace(self, lower=lower, upper=upper, output_bounds=dict(self.output_bounds))
 
-    def add_linear_bounds(self, place: Place, bounds: OutputBounds) -> None:
-        """Add further linear bounds of the outputs for one sample."""
-        known = self.output_bounds[place]
-        self.output_bounds[place] = known._replace(linear=known.linear + bounds.linear)
-
 
 @dataclass(eq=False)
 class _BoxAroundPoint(Box):
@@ -68,11 +62,12 @@ class _BoxAroundPoint(Box):
 
     point: Tensor
 
-    def box(self) -> Box:
-        return Box(self.lower, self.upper)
-
     def argsmallest(self, coef: Tensor) -> Tensor:
         return self.point[:, None].expand_as(coef)
+
+
+_Batch = tuple[Graph, list[tuple[BoxNode, Place]], Box, Bounds]
+"""Samples of one network on the boxes of nodes, and the network's bounds there."""
 
 
 class SpatialBranchAndBound:
@@ -152,19 +147,15 @@ class SpatialBranchAndBound:
         """Bound the entire domain, with more linear bounds, optimised for the solution of the
         relaxation, as long as they improve the bound.
         """
-        jobs = [(root, place) for place in root.output_bounds]
-        self._bound_networks(jobs, steps=0)
+        batches = self._bound_networks([(root, place) for place in root.output_bounds])
         self.multipliers = root.best_multipliers()
         self._solve(root)
         for _ in range(MAX_ROOT_ROUNDS):
             before = root.bound
             if root.point is None or before >= cutoff(self.incumbent) or now() >= self.deadline:
                 break
-            kept = dict(root.output_bounds)
-            self._bound_networks(jobs, STEPS_AT_ROOT)
-            for place, found in root.output_bounds.items():
-                linear = kept[place].linear + found.linear[1:]
-                root.output_bounds[place] = found._replace(linear=linear)
+            for batch in batches:
+                self._optimise(*batch, STEPS_AT_ROOT)
             self._solve(root)
             if root.bound - before <= MIN_ROOT_GAIN * max(1.0, abs(before)):
                 break
@@ -187,7 +178,8 @@ class SpatialBranchAndBound:
             for child in self._split(node, variable):
                 children.append(child)
                 jobs += [(child, place) for place in places]
-        self._bound_networks(jobs, STEPS_PER_BOX)
+        for batch in self._bound_networks(jobs):
+            self._optimise(*batch, STEPS_PER_BOX)
         for child in children:
             self._solve(child)
         self._push(children)
@@ -198,10 +190,9 @@ class SpatialBranchAndBound:
         if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
             self.history.append((now() - self.incumbent.began, bound))
 
-    def _bound_networks(self, jobs: list[tuple[BoxNode, Place]], steps: int) -> None:
-        """Bound networks on the boxes of nodes by CROWN, and after gradient steps also by linear
-        bounds that are optimised for the solutions of the relaxations.
-        """
+    def _bound_networks(self, jobs: list[tuple[BoxNode, Place]]) -> list[_Batch]:
+        """Bound networks on the boxes of nodes by CROWN, and return one batch for each network."""
+        batches = []
         for number, graph in enumerate(self.instance.graphs):
             mine = [(node, place) for node, place in jobs if place[0] == number]
             if not mine:
@@ -213,8 +204,8 @@ class SpatialBranchAndBound:
             found = crown(graph, box)
             for (node, place), bounds in zip(mine, bounds_by_sample(found), strict=True):
                 node.output_bounds[place] = bounds
-            if steps:
-                self._optimise(graph, mine, box, found, steps)
+            batches.append((graph, mine, box, found))
+        return batches
 
     def _optimise(
         self,
@@ -239,7 +230,8 @@ class SpatialBranchAndBound:
         better = optimised_crown(graph, region, steps=steps, known=known, tighten=False)
         for i, bounds in zip(selected, bounds_by_sample(better), strict=True):
             node, place = jobs[i]
-            node.add_linear_bounds(place, bounds)
+            first = node.output_bounds[place]
+            node.output_bounds[place] = first._replace(linear=first.linear + bounds.linear)
 
     def _solve(self, node: BoxNode) -> None:
         """Improve the bound of a node by its linear relaxation, whose solution may be feasible."""
@@ -248,10 +240,10 @@ class SpatialBranchAndBound:
             return
         solved = self.relaxation.solve(node, left)
         self.nodes += 1
-        node.bound = max(node.bound, solved.bound)
-        node.point = solved.values
-        if solved.values is not None and not self._fractionality(node).any():
-            submit_point(self.incumbent, solved.values)
+        node.bound = np.inf if solved is None else max(node.bound, solved.bound)
+        node.point = None if solved is None else solved.proposal.point
+        if node.point is not None and not self._fractionality(node).any():
+            submit_point(self.incumbent, node.point)
 
     def _fractionality(self, node: BoxNode) -> ndarray:
         """How far each integer variable is from an integer in the relaxation."""

@@ -24,20 +24,22 @@ the weakest bound first, and so are integer variables with fractional values in 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from ..bounds import Bounds, crown
 from ..clock import now, unlimited
 from ..errors import ProblemError
 from ..methods.run import Run, start_run
+from ..model.goal import Goal
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import report_incumbent
 from ..model.scaling import Units
-from ..model.solution import Bounded, Solution, shown
+from ..model.solution import Bounded, Solution
+from ..model.text import shown
 from ..model.verification import TOLERANCE
 from ..programs.branch_and_bound import prove
 from ..programs.program import Program
@@ -45,12 +47,7 @@ from ..proofs.checking import closes_gap, incumbent_cost
 from ..proofs.encoding import relax_bounds, relaxed_program
 from .bound_state import SUM_ROUNDING
 from .input_search import SpatialBranchAndBound
-from .relaxation import (
-    BoundedBox,
-    WeightedBound,
-    output_cost,
-    read_problem,
-)
+from .relaxation import BoundedBox, WeightedBound, output_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +109,11 @@ def lagrangian_bound(
     time_limit: float = 60.0,
     seed: int = 0,
     progress: bool = False,
+    goal: Goal | None = None,
 ) -> LagrangianBound:
     """Bound the optimum of a problem by branch and bound on the inputs of its networks.
 
-    The search ends when the bound is equal to the objective of `solution`, or of a better point
+    The search ends when the bound is close to the objective of `solution`, or of a better point
     that the search finds. Ctrl-C ends it with the bound reached by then.
 
     Parameters
@@ -130,6 +128,8 @@ def lagrangian_bound(
         Not used: the search is deterministic.
     progress
         Whether to print the progress.
+    goal
+        Gap at which the search ends, 1e-5 if left out.
 
     Returns
     -------
@@ -151,6 +151,7 @@ def lagrangian_bound(
     ('closed', 0.5, 0.5)
     """
     run = start_run(problem, time_limit, seed, method="Lagrangian bound")
+    run.goal = goal or Goal()
 
     def search_to_end() -> LagrangianBound:
         with unlimited():  # the first bound, by ranges, is computed at any time limit
@@ -197,7 +198,7 @@ def _result(run: Run, status: str) -> LagrangianBound:
 
 def dual_value(
     problem: NeuralMIP,
-    multipliers: Any,
+    multipliers: ArrayLike,
     bounds: Callable[..., Bounds] = crown,
     time_limit: float = 60.0,
 ) -> float:
@@ -235,65 +236,53 @@ def dual_value(
     >>> [round(dual_value(problem, lam), 3) for lam in ([0, 0], crown_multipliers(problem))]
     [-3.0, -0.75]
     """
-    instance = read_problem(problem)
-    split = _checked(instance, multipliers)
+    instance = start_run(problem, time_limit, 0).instance
+    of_inputs, of_outputs = _checked(instance, multipliers)
     units = Units(instance, TOLERANCE)
     box = BoundedBox(instance, *relax_bounds(instance, units))
     box.bound_networks(bounds)
-    network = box.weighted_lower_bound(split.outputs)
+    network = box.weighted_lower_bound(of_outputs)
     box.tighten_outputs()
+    cost = instance.milp.sign * instance.milp.cost
+    cost[instance.free_inputs] -= of_inputs
+    cost[instance.outputs] -= of_outputs
     program = relaxed_program(instance, units, box.lower, box.upper)
-    program = replace(program, cost=_reduced_cost(instance, split))
+    program = replace(program, cost=cost)
     minimum = prove(program, deadline=now() + time_limit).bound
-    terms = _network_terms(box, network, split)
+    terms = _network_terms(box, network, of_inputs)
     rounding = SUM_ROUNDING * (np.abs(terms).sum() + network.size + _cost_size(program))
     return float(instance.milp.sign * (minimum + terms.sum() - rounding))
 
 
-class _Multipliers(NamedTuple):
+def _checked(instance: Instance, multipliers: ArrayLike) -> tuple[ndarray, ndarray]:
     """Multipliers of the inputs, and weights of the outputs in the network's minimum."""
-
-    inputs: ndarray
-    outputs: ndarray
-
-
-def _checked(instance: Instance, multipliers: Any) -> _Multipliers:
     values = np.asarray(multipliers, dtype=float).ravel()
     n_inputs = instance.free_inputs.size
-    found = _Multipliers(values, output_cost(instance))
+    of_outputs = output_cost(instance)
     regressions = not any(predictor.gives_class for predictor in instance.predictors)
     if regressions and values.size == n_inputs + instance.outputs.size:
-        found = _Multipliers(values[:n_inputs], values[n_inputs:])
+        of_outputs = values[n_inputs:]
     elif values.size != n_inputs:
         raise ProblemError(
             f"got {values.size} multipliers, but {n_inputs} unfixed variables enter the networks."
         )
     if not np.isfinite(values).all():
         raise ProblemError("the multipliers contain NaN or infinity.")
-    return found
+    return values[:n_inputs], of_outputs
 
 
-def _reduced_cost(instance: Instance, multipliers: _Multipliers) -> ndarray:
-    """Cost of the user's model, as a minimisation, less the multipliers."""
-    cost = instance.milp.sign * instance.milp.cost
-    cost[instance.free_inputs] -= multipliers.inputs
-    cost[instance.outputs] -= multipliers.outputs
-    return cost
-
-
-def _network_terms(box: BoundedBox, network: WeightedBound, multipliers: _Multipliers) -> ndarray:
+def _network_terms(box: BoundedBox, network: WeightedBound, multipliers: ndarray) -> ndarray:
     """Terms of the network's minimum: one for each input, and a constant."""
     inputs = box.instance.free_inputs
-    weights = network.weights[inputs] + multipliers.inputs
+    weights = network.weights[inputs] + multipliers
     terms = np.minimum(weights * box.lower[inputs], weights * box.upper[inputs])
     return np.append(terms, network.constant)
 
 
 def _cost_size(program: Program) -> float:
     """Sum of the absolute values of all terms of the cost, at most; of bounded variables."""
-    lower = np.where(np.isfinite(program.lower), np.abs(program.lower), 0.0)
-    upper = np.where(np.isfinite(program.upper), np.abs(program.upper), 0.0)
-    return np.abs(program.cost) @ np.maximum(lower, upper)
+    sizes = np.abs([program.lower, program.upper])
+    return np.abs(program.cost) @ np.where(np.isinf(sizes), 0.0, sizes).max(axis=0)
 
 
 def crown_multipliers(problem: NeuralMIP) -> ndarray:
@@ -316,7 +305,7 @@ def crown_multipliers(problem: NeuralMIP) -> ndarray:
     >>> crown_multipliers(hand_sized())
     array([0.25, 4.25])
     """
-    instance = read_problem(problem)
+    instance = start_run(problem, np.inf, 0).instance
     box = BoundedBox(instance, instance.milp.lower, instance.milp.upper)
     box.bound_networks(crown)
     return box.best_multipliers()

@@ -63,11 +63,8 @@ class Losses(Batch):
 
     def task(self) -> PricingProblem:
         """Return the problem of finding points with a small loss, for the steps of pricing."""
-        cap = torch.where(self.gain.isinf(), torch.inf, self.level)
-        margin = 2 * MIN_LOGIT
-        return PricingProblem(
-            self.lower, self.upper, self.base, self.up, self.down, self.gain, cap, margin
-        )
+        first = (self.lower, self.upper, self.base, self.up, self.down, self.gain)
+        return PricingProblem(*first, self.level, 2 * MIN_LOGIT)
 
     def cost(self, u: Tensor) -> Tensor:
         """Return the first part of the loss, the cost of the resources that points use.
@@ -261,14 +258,16 @@ def losses_at(
 
     Examples
     --------
-    >>> from ddmip_lib.bounds import network_graph
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> net = mlp(2, 4, 9)
-    >>> blocks = water_potability(n=3, net=net).blocks
     >>> import numpy as np
-    >>> losses_at(blocks, np.full(18, 0.1), np.arange(2), network_graph(net, 9), classes=True).top
-    tensor([1., 1.], dtype=torch.float64)
+    >>> from ddmip_lib.bounds import network_graph
+    >>> from ddmip_lib.pricing.recognition import find_blocks
+    >>> from ddmip_lib.problems import shared_budget
+    >>> problem = shared_budget()
+    >>> blocks = find_blocks(problem, problem.instance())
+    >>> graph = network_graph(problem.predictors[0].net, 1)
+    >>> losses = losses_at(blocks, np.array([1.0]), np.arange(2), graph, classes=False)
+    >>> losses.top.round(decimals=3)
+    tensor([2., 2.], dtype=torch.float64)
     """
     up, down = blocks.rates(prices)
     gains = blocks.worth * blocks.gains(prices)

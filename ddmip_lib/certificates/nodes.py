@@ -115,11 +115,11 @@ def roots(graph: Graph, losses: Losses) -> Nodes:
     Examples
     --------
     >>> from ddmip_lib.bounds import network_graph
-    >>> from ddmip_lib.predictors import mlp
-    >>> one, graph = torch.ones(3, 2), network_graph(mlp(2, 4, 2), 2)
+    >>> from ddmip_lib.problems import hand_sized_net
+    >>> one, graph = torch.ones(3, 2), network_graph(hand_sized_net(), 2)
     >>> nodes = roots(graph, Losses(-one, one, 0 * one, one, one, one[:, 0], one[:, 0], one[:, 0]))
     >>> len(nodes), nodes[:2].splits.shape
-    (3, torch.Size([2, 8]))
+    (3, torch.Size([2, 3]))
     """
     k = len(losses.lower)
     row = torch.arange(k, device=losses.lower.device)

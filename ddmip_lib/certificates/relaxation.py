@@ -6,7 +6,7 @@ the bound of a linear program is computed from its multipliers (`ddmip_lib.proof
 only proposes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,13 +16,12 @@ from numpy import ndarray
 from ..bounds import Bounds
 from ..clock import check_time
 from ..model.instance import Instance
-from ..model.problem import NeuralMIP
 from ..model.scaling import Units
 from ..numerics import gamma
-from ..programs.branching import solve_relaxation
+from ..programs.branching import Relaxed, solve_relaxation
 from ..programs.lp import LPSolver
 from ..programs.program import Program
-from ..proofs.encoding import NetworkEncoder, relaxed_program
+from ..proofs.encoding import NetworkEncoder, relaxed_program, tighten_at
 
 Place = tuple[int, int]  # numbers of a predictor and of one of its samples
 RELAXATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation imply
@@ -66,15 +65,6 @@ class OutputBounds(NamedTuple):
     linear: tuple[LinearBounds, ...]
 
 
-class RelaxationResult(NamedTuple):
-    """A proven bound of a relaxation (inf: infeasible, -inf: nothing was proved), and a proposed
-    point.
-    """
-
-    bound: float
-    values: ndarray | None
-
-
 class WeightedBound(NamedTuple):
     """A linear lower bound of a weighted sum of outputs: weights of all variables, a constant, and
     the sum of absolute values of all terms of the constant.
@@ -86,10 +76,9 @@ class WeightedBound(NamedTuple):
 
 
 class InputBox(NamedTuple):
-    """The inputs of a network for one sample: variables or -1, constants, and bounds."""
+    """The inputs of a network for one sample: variables or -1, and bounds, also of constants."""
 
     variables: ndarray
-    constant: ndarray
     lower: ndarray
     upper: ndarray
 
@@ -98,15 +87,10 @@ class InputBox(NamedTuple):
         predictor, sample = place
         mapping = instance.maps[predictor]
         index = mapping.index[sample]
-        constant = mapping.constant[sample]
-        low = np.where(index >= 0, lower[index], constant)
-        high = np.where(index >= 0, upper[index], constant)
-        return cls(index, constant, low, high)
-
-    @property
-    def free(self) -> ndarray:
-        """Whether each input is a variable."""
-        return self.variables >= 0
+        ends = (
+            np.where(index >= 0, end[index], mapping.constant[sample]) for end in (lower, upper)
+        )
+        return cls(index, *ends)
 
     @property
     def size(self) -> ndarray:
@@ -161,15 +145,10 @@ class BoundedBox:
 
     def tighten_outputs(self) -> None:
         """Tighten the bounds of the output variables, in place, to the ranges of their networks."""
-        for (predictor, sample), found in self.output_bounds.items():
-            index = self.instance.maps[predictor].output[sample]
-            low = found.lower
-            high = found.upper
-            if self.instance.predictors[predictor].gives_class:
-                low = low > 0
-                high = high > 0
-            self.lower[index] = np.maximum(self.lower[index], low)
-            self.upper[index] = np.minimum(self.upper[index], high)
+        for (number, sample), found in self.output_bounds.items():
+            predictor, mapping = self.instance.networks[number]
+            ends = predictor.outputs_of(found.lower), predictor.outputs_of(found.upper)
+            tighten_at((self.lower, self.upper), mapping.output[sample], *ends)
 
     def inputs(self, place: Place) -> InputBox:
         """Return the inputs of a network for one sample."""
@@ -187,26 +166,20 @@ class BoundedBox:
         total = np.zeros(self.instance.milp.n_variables)
         constant = 0.0
         size = 0.0
-        for inputs, weight, function in self._bounds_below(output_weights):
-            fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
-            np.add.at(total, inputs.variables[~fixed], weight * function.weights[~fixed])
-            constant += weight * (function.constant + function.weights[fixed] @ inputs.lower[fixed])
-            size += abs(weight) * (abs(function.constant) + np.abs(function.weights) @ inputs.size)
-        return WeightedBound(total, float(constant), float(size))
-
-    def _bounds_below(
-        self, output_weights: ndarray
-    ) -> Iterator[tuple[InputBox, float, LinearFunction]]:
-        """For each output, its linear lower bound, or the upper one if its weight is negative."""
         weights = iter(output_weights)
         for place, found in self.output_bounds.items():
             inputs = self.inputs(place)
+            fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
             for k in range(len(found.lower)):
                 weight = next(weights)
                 function = found.linear[0].lower(k) if weight > 0 else found.linear[0].upper(k)
                 if self.instance.predictors[place[0]].gives_class:
                     function = _class_bound(function, inputs, above=weight <= 0)
-                yield inputs, weight, function
+                a = function.weights
+                np.add.at(total, inputs.variables[~fixed], weight * a[~fixed])
+                constant += weight * (function.constant + a[fixed] @ inputs.lower[fixed])
+                size += abs(weight) * (abs(function.constant) + np.abs(a) @ inputs.size)
+        return WeightedBound(total, float(constant), float(size))
 
     def best_multipliers(self) -> ndarray:
         r"""Return $-A$ for the linear lower bound $A^\top u + b$ of the cost of the outputs."""
@@ -239,15 +212,19 @@ class LinearRelaxation:
         if (low > high).any():
             return None
         encoder = NetworkEncoder(self.base.within(low, high))
-        for place, output_bounds in box.output_bounds.items():
+        for (number, sample), output_bounds in box.output_bounds.items():
             check_time()
-            inputs = box.inputs(place)
+            inputs = box.inputs((number, sample))
+            is_class = self.instance.predictors[number].gives_class
             for linear in output_bounds.linear:
-                self._add(encoder, place, linear, inputs)
+                for k, output in enumerate(self.instance.maps[number].output[sample]):
+                    _add_bound(encoder, inputs, output, linear.lower(k), 1.0, is_class)
+                    _add_bound(encoder, inputs, output, linear.upper(k), -1.0, is_class)
         return encoder.program()
 
-    def solve(self, box: BoundedBox, seconds: float) -> RelaxationResult:
-        """Return the bound of the linear relaxation on a box, and the point where it is attained.
+    def solve(self, box: BoundedBox, seconds: float) -> Relaxed | None:
+        """Return the bound of the linear relaxation on a box, and the point where it is attained;
+        None if it is proved to be infeasible.
 
         Parameters
         ----------
@@ -257,26 +234,9 @@ class LinearRelaxation:
             Time limit of the linear program.
         """
         program = self.program(box)
-        relaxed = None
-        if program is not None:
-            relaxed = solve_relaxation(program, self.solver, RELAXATION_ROUNDS, seconds)
-        if relaxed is None:
-            return RelaxationResult(np.inf, None)
-        point = relaxed.proposal.point
-        if point is None:
-            return RelaxationResult(relaxed.bound, None)
-        return RelaxationResult(relaxed.bound, point[: self.instance.milp.n_variables])
-
-    def _add(
-        self, encoder: NetworkEncoder, place: Place, linear: LinearBounds, inputs: InputBox
-    ) -> None:
-        """Add linear bounds of the outputs for one sample as constraints."""
-        predictor, sample = place
-        outputs = self.instance.maps[predictor].output[sample]
-        gives_class = self.instance.predictors[predictor].gives_class
-        for k, output in enumerate(outputs):
-            _add_bound(encoder, inputs, output, linear.lower(k), 1.0, gives_class)
-            _add_bound(encoder, inputs, output, linear.upper(k), -1.0, gives_class)
+        if program is None:
+            return None
+        return solve_relaxation(program, self.solver, RELAXATION_ROUNDS, seconds)
 
 
 def _add_bound(
@@ -292,8 +252,8 @@ def _add_bound(
     For a class y it is a'x + b <= M y (sign 1) or a'x + b >= -M (1 - y) (sign -1), with M from the
     range of a'x + b on the box.
     """
-    free = inputs.free
-    constant = function.constant + function.weights[~free] @ inputs.constant[~free]
+    free = inputs.variables >= 0
+    constant = function.constant + function.weights[~free] @ inputs.lower[~free]
     left = sign * constant - inputs.rounding(function)
     output_weight = sign
     if gives_class:
@@ -308,27 +268,6 @@ def _add_bound(
         left,
         np.inf,
     )
-
-
-def read_problem(problem: NeuralMIP) -> Instance:
-    """Return a problem as arrays and maps.
-
-    Parameters
-    ----------
-    problem
-        The problem.
-
-    Raises
-    ------
-    TypeError
-        If it is not a `NeuralMIP`.
-    """
-    if not isinstance(problem, NeuralMIP):
-        raise TypeError(
-            f"a bound needs a NeuralMIP, not {type(problem).__name__}: wrap the model in"
-            " NeuralMIP(model)."
-        )
-    return problem.instance()
 
 
 def bounds_by_sample(found: Bounds) -> list[OutputBounds]:

@@ -1,28 +1,27 @@
 r"""Bounds for blocks of any form: the coupling constraints are priced, and every component of the
 exact model is bounded separately.
 
-For all multipliers $\mu$ of the coupling constraints $a \le L v \le b$ of a minimisation, weak
+For all multipliers $\pi$ of the coupling constraints $a \le L v \le b$ of a minimisation, weak
 duality gives
 
-$$c^\top v \;\ge\; \sum_{\mu_i > 0} \mu_i a_i + \sum_{\mu_i < 0} \mu_i b_i
-\; + \sum_p \min_{v_p \in \text{component } p} (c - L^\top \mu)_p^\top v_p ,$$
+$$c^\top v \;\ge\; \sum_{\pi_i > 0} \pi_i a_i + \sum_{\pi_i < 0} \pi_i b_i
+\; + \sum_p \min_{v_p \in \text{component } p} (c - L^\top \pi)_p^\top v_p ,$$
 
 where the components are those of the model without the coupling constraints. Each minimum is
 bounded by branch and bound on the exact model of the component with CROWN's ranges
 (`proofs.prove`), all of whose bounds are computed from multipliers alone. What rounding can have
-changed in $c - L^\top\mu$ is subtracted, times the range of each variable.
+changed in $c - L^\top\pi$ is subtracted, times the range of each variable.
 """
 
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy import ndarray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from ..clock import TimeOver, check_time, now
-from ..errors import ProblemError
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
 from ..model.structure import Structure
@@ -30,8 +29,9 @@ from ..numerics import gamma
 from ..programs import Program, prove
 from ..programs.lp import LPSolver
 from ..programs.program import Rows
-from ..proofs.checking import AIM, cutoff, incumbent_cost
+from ..proofs.checking import cutoff, incumbent_cost
 from ..proofs.exact import exact_program
+from .bound_state import checked_prices
 from .certificate import Certificate
 
 NODES_PER_STAGE = (1, 20, 400, np.inf)  # nodes of a component, so that none waits for a harder one
@@ -80,7 +80,11 @@ class LagrangianDual:
     """
 
     def __init__(
-        self, incumbent: Incumbent, structure: Structure, prices: Any, deadline: float
+        self,
+        incumbent: Incumbent,
+        structure: Structure,
+        prices: ArrayLike | None,
+        deadline: float,
     ) -> None:
         self.incumbent = incumbent
         self.structure = structure
@@ -94,7 +98,7 @@ class LagrangianDual:
             prices = proposal.multipliers[self.coupling]
         low = self.program.row_lower[self.coupling]
         high = self.program.row_upper[self.coupling]
-        mu = _checked(prices, len(self.coupling))
+        mu = checked_prices(prices, len(self.coupling), "coupling constraints")
         mu = np.where((mu > 0) & np.isinf(low) | (mu < 0) & np.isinf(high), 0.0, mu)
         self.multipliers = mu
         self.cost = self.program.cost - self.coupling_matrix.T @ mu
@@ -178,7 +182,7 @@ class LagrangianDual:
         if values is None:
             return np.inf
         columns = columns[columns < len(values)]
-        tolerance = AIM * incumbent.units.objective(incumbent_cost(incumbent))
+        tolerance = incumbent_cost(incumbent) - cutoff(incumbent)
         cost = float(self.cost[columns] @ values[columns])
         return cost - 0.5 * (tolerance / len(self.components))
 
@@ -253,14 +257,3 @@ class LagrangianDual:
             seconds=now() - self.began,
             history=tuple((seconds, sign * bound) for seconds, bound in self.history),
         )
-
-
-def _checked(multipliers: Any, count: int) -> ndarray:
-    values = np.asarray(multipliers, dtype=float).ravel()
-    if values.size != count:
-        raise ProblemError(
-            f"{values.size} prices for {count} coupling constraints: pass one for each."
-        )
-    if not np.isfinite(values).all():
-        raise ProblemError("prices must be finite.")
-    return values

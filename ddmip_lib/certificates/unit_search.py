@@ -56,6 +56,10 @@ class LossBounds(NamedTuple):
     nodes: Tensor
 
 
+SearchArguments = tuple[Graph, Losses, Tensor, float, int]
+"""Arguments of `ReLUBranchAndBound`."""
+
+
 class ReLUBranchAndBound:
     r"""Prove lower bounds (floors) of losses and raise them until the search is stopped.
 
@@ -110,20 +114,18 @@ class ReLUBranchAndBound:
         self.steps = steps
         # whether nodes without free units are linear
         self.linear_leaves = bool(switches(graph).all())
-        device = losses.lower.device
-        self.batch = _batch_size(graph, device)
+        self.batch = _batch_size(graph, losses.lower.device)
 
-        k = len(possible)
         self.possible = possible.clone()
-        self.floor = torch.zeros(k, dtype=torch.float64, device=device)
+        self.floor = torch.zeros_like(possible)
         self.radius = torch.zeros_like(self.floor)
         # the smallest bound of nodes that cannot be split any more
         self.unsplittable = torch.full_like(self.floor, torch.inf)
         # numbers of nodes: so far, at the last search for points, at the start of the ball
-        self.work = torch.zeros(k, dtype=torch.long, device=device)
+        self.work = torch.zeros_like(possible, dtype=torch.long)
         self.work_at_search = torch.zeros_like(self.work)
         self.work_at_ball = torch.zeros_like(self.work)
-        self.active = torch.zeros(k, dtype=torch.bool, device=device)
+        self.active = torch.zeros_like(possible, dtype=torch.bool)
         # whether the ranges of units, `low` and `high`, are those of the ball
         self.refined = torch.zeros_like(self.active)
         first = roots(graph, losses)
@@ -318,7 +320,7 @@ class ReLUBranchAndBound:
         root = ~proved & (self.work[nodes.row] == 1)  # the first node of a loss
         self.radius[nodes.row[root]] = nodes.least[root]  # the ball that the root did prove
         proved |= root
-        self._keep(nodes, proved)
+        self.leaves.append(nodes[proved].kept())
         best, unit = found.scores.max(1)
         split = ~proved & (best >= 0)
         linear = ~proved & ~(best >= 0)
@@ -337,7 +339,7 @@ class ReLUBranchAndBound:
         nodes.least, points = solve_leaves(self.graph, self.losses[nodes.row], nodes, reach)
         self._submit(nodes.row, points)
         proved = nodes.least >= self._reach()[nodes.row]
-        self._keep(nodes, proved)
+        self.leaves.append(nodes[proved].kept())
         self._set_aside(nodes[~proved])
 
     def _bisect(self, nodes: Nodes, coordinate: Tensor) -> None:
@@ -350,12 +352,7 @@ class ReLUBranchAndBound:
 
     def _set_aside(self, nodes: Nodes) -> None:
         """Count the bounds of nodes that cannot be split any more."""
-        if len(nodes):
-            self.unsplittable.scatter_reduce_(0, nodes.row, nodes.least, "amin")
-
-    def _keep(self, nodes: Nodes, proved: Tensor) -> None:
-        if proved.any():
-            self.leaves.append(nodes[proved].kept())
+        self.unsplittable.scatter_reduce_(0, nodes.row, nodes.least, "amin")
 
     def _finish_balls(self) -> None:
         """Raise floors of losses without open nodes to their radius, and enlarge their balls."""

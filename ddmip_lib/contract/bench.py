@@ -13,7 +13,8 @@ import torch
 from ..clock import now
 from ..methods.run import Callback
 from ..model.instance import Instance
-from ..model.solution import Solution, shown
+from ..model.solution import Solution
+from ..model.text import shown
 from ..model.verification import Verification, Verifier
 from .problems import Example, examples
 
@@ -97,7 +98,7 @@ class Bench:
         """All examples by name."""
         return {example.name: example for example in examples()}
 
-    def solve(self, name: str, callback: Any = None, **options: Any) -> Solution:
+    def solve(self, name: str, callback: Callback | None = None, **options: Any) -> Solution:
         """Solve an example and store the call.
 
         Parameters
@@ -128,7 +129,7 @@ class Bench:
             self.calls.append(self.last)
         return solution
 
-    def _solver(self, callback: Any) -> Any:
+    def _solver(self, callback: Callback | None) -> Any:
         if callback is None or self.with_callback is None:
             return self.solver
         return self.with_callback(callback)

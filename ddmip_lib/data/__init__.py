@@ -1,26 +1,5 @@
-"""The two benchmark data sets: published files if they are present, else synthetic stand-ins.
+"""Old place of the benchmark data, which are now `ddmip_book.data`."""
 
-Examples
---------
->>> from ddmip_lib.data import load_water
->>> load_water().feature_names[:3]
-('ph', 'Hardness', 'Solids')
-"""
+from ..renamed import renamed_module
 
-from .dataset import DataError, Dataset, draw_nonpotable, light_range
-from .files import cache_dir, download, status
-from .load import load_trees, load_water, source, source_line
-
-__all__ = [
-    "DataError",
-    "Dataset",
-    "cache_dir",
-    "download",
-    "draw_nonpotable",
-    "light_range",
-    "load_trees",
-    "load_water",
-    "source",
-    "source_line",
-    "status",
-]
+__getattr__ = renamed_module("ddmip_lib.data", "ddmip_book.data")

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..renamed import renamed_names
-from .admm_state import Trace
+from .admm_state import ADMMState, Trace
 from .barrier import LogBarrier
 from .nn_block import NNBlock
 from .penalty import (
@@ -17,20 +17,25 @@ from .penalty import (
     Sweeps,
 )
 from .pgd import PGD
+from .scip_block import MILPBlock
 from .solver import DualDecomposition
+from .split import Split
 
 __all__ = [
     "PGD",
+    "ADMMState",
     "DescentTest",
     "DualDecomposition",
     "Fixed",
     "IncreaseOnStagnation",
     "LogBarrier",
+    "MILPBlock",
     "NNBlock",
     "Penalty",
     "PenaltyRule",
     "ResidualBalancing",
     "ResidualInfo",
+    "Split",
     "Sweeps",
     "Trace",
 ]

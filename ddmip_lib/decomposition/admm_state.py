@@ -53,7 +53,7 @@ class ADMMState:
     u
         The NN block's copy of the network inputs.
     copies
-        $\kappa(u)$: u itself, followed by the networks' outputs where these are coupled.
+        $w(u)$: u itself, followed by the networks' outputs where these are coupled.
     lam
         Multipliers of the coupling constraints.
     rho
@@ -144,14 +144,6 @@ class ADMMState:
         """Seconds until the deadline."""
         return self.call.seconds_left
 
-    def verify(self) -> None:
-        """Report the evaluated point u, and verify x by the true network as a candidate."""
-        assert self.x is not None
-        if self.incumbent.on_point is not None:
-            self.incumbent.on_point(self.split.points(self.u))
-        seconds = min(MAX_SECONDS_TO_VERIFY, self.seconds_left)
-        self.last = self.split.verify(self.incumbent, self.x, seconds)
-
     def restore_feasibility(self) -> None:
         """Submit feasible points near x, where x violates constraints on outputs."""
         assert self.x is not None
@@ -160,7 +152,8 @@ class ADMMState:
             self.restore(self.split.users(self.x))
 
     def record(self, primal: float, dual: float, times: IterationTimes) -> None:
-        """Add this iteration to the history.
+        """Report the evaluated point u, verify x by the true network as a candidate for the
+        incumbent, and add this iteration to the history.
 
         Parameters
         ----------
@@ -169,7 +162,12 @@ class ADMMState:
         times
             Start of the iteration, end of each block, and seconds inside the solver.
         """
-        assert self.last is not None
+        assert self.x is not None
+        lagrangian = self.lagrangian()
+        if self.incumbent.on_point is not None:
+            self.incumbent.on_point(self.split.points(self.u))
+        seconds = min(MAX_SECONDS_TO_VERIFY, self.seconds_left)
+        self.last = self.split.verify(self.incumbent, self.x, seconds)
         iteration = Iteration(
             k=len(self.history) + 1,
             objective=self.last.objective if self.last.feasible else np.nan,
@@ -178,7 +176,7 @@ class ADMMState:
             dual_residual=dual,
             rho=self.rho.inputs,
             rho_outputs=self.rho.outputs if self.split.couples_outputs else np.nan,
-            lagrangian=self.lagrangian(),
+            lagrangian=lagrangian,
             seconds_mip=times.mip_ended - times.began,
             seconds_solver=times.solver,
             seconds_nn=times.nn_ended - times.mip_ended,

@@ -45,14 +45,14 @@ class Carried:
 
 @dataclass(frozen=True, repr=False)
 class LogBarrier(NNBlock):
-    r"""Newton's method on $\Phi_\mu(u) = \varphi(u) - \mu \sum_j \kappa_j \log s_j(u)$ with $\mu
+    r"""Newton's method on $\Phi_\mu(u) = \varphi(u) - \mu \sum_j \omega_j \log s_j(u)$ with $\mu
     \to 0$.
 
     The slacks $s_j$ are those of both sides of the box, $u_i - l_i$ and $r_i - u_i$, and of the
-    constraints, $-h_j(u)$. The weights make $\mu$ dimensionless: $\kappa_i = \rho (r_i - l_i)^2$
+    constraints, $-h_j(u)$. The weights make $\mu$ dimensionless: $\omega_i = \rho (r_i - l_i)^2$
     for the box and the group's mean of these for a constraint. On a convex problem $\varphi(u_\mu)
-    - \varphi^\star \le \mu \sum_j \kappa_j$, hence $\lVert u_\mu - u^\star \rVert^2 \le 2 \mu
-    \sum_j \kappa_j / \rho$.
+    - \varphi^\star \le \mu \sum_j \omega_j$, hence $\lVert u_\mu - u^\star \rVert^2 \le 2 \mu
+    \sum_j \omega_j / \rho$.
 
     A call starts with $\mu$ proportional to the squared length of the next step, at most `mu`, and
     multiplies it by `shrink` (or takes $\mu^{1.5}$ if that is less) whenever a group of inputs is
@@ -77,7 +77,7 @@ class LogBarrier(NNBlock):
         Maximum number of conjugate-gradient steps for each of them.
     primal_dual
         Whether the Hessian has the curvature $z_j / s_j$ of a side, with dual estimates $z_j$
-        carried from call to call, instead of $\mu\kappa_j / s_j^2$.
+        carried from call to call, instead of $\mu\omega_j / s_j^2$.
     callback
         Function `callback(u, mu)` that is called after each Newton step, with one mu for each
         group.
@@ -181,9 +181,9 @@ class LogBarrier(NNBlock):
     def _newton(self, f: BarrierProblem, u: Tensor, settings: PathSettings) -> Tensor:
         carried = self._carried
         at = BarrierPoint(f, u)
-        known = carried.dual if len(carried.dual) == len(f.kappa) else torch.zeros_like(f.kappa)
+        known = carried.dual if len(carried.dual) == len(f.weights) else torch.zeros_like(f.weights)
         mu = self._first_mu(at, known)
-        dual = torch.where(known > 0, known, f.kappa * mu[f.side_group] / at.slack)
+        dual = torch.where(known > 0, known, f.weights * mu[f.side_group] / at.slack)
         everywhere = torch.ones(f.n_groups, dtype=torch.bool)
         path = CentralPath(settings, carried.end, at, mu, dual, everywhere)
         end = path.follow(self.steps, self.callback)
@@ -228,7 +228,7 @@ def _barrier_problem(sub: NNSubproblem, barred: Tensor) -> BarrierProblem:
         sub.constraint_group,
         sub.n_groups,
         barred,
-        kappa=torch.cat([box, box, of_constraints]),
+        weights=torch.cat([box, box, of_constraints]),
         convexity=sub.rho.inputs,
         out_of_time=lambda: sub.out_of_time,
     )

@@ -15,7 +15,7 @@ MIN_SLACK_FRACTION = 0.005
 RECOMPUTED_SLACK_FRACTION = 0.99 * MIN_SLACK_FRACTION
 """The same after rounding, for slacks of the new point."""
 RESIDUAL_BEFORE_END = 10.0
-"""Residual at which mu decreases before the end of the path, in units of the gap mu sum(kappa)."""
+"""Residual at which mu decreases before the end of the path, in units of mu times all weights."""
 MAX_REDUCTIONS = 4
 STEP_REDUCTION = 0.2
 """A rejected step is shortened by this factor, at most `MAX_REDUCTIONS` times; no length is
@@ -152,7 +152,7 @@ class CentralPath:
     def _update_dual(self, new: BarrierPoint, length: Tensor) -> Tensor:
         """Update the dual estimates; return the groups whose estimates are near the path."""
         f = new.f
-        target = f.kappa * self.mu[f.side_group]
+        target = f.weights * self.mu[f.side_group]
         path = target / new.slack
         if not self.settings.primal_dual:
             self.dual = path

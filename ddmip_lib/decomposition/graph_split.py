@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy import ndarray
-from pyscipopt import Model, Variable
+from pyscipopt import Model
 
 from ..bounds.layer_list import output_range
 from ..errors import UnsupportedNetworkError
@@ -25,7 +25,7 @@ from ..model.onoff import find_onoff
 from ..model.predictor import LOGIT_MARGIN, Predictor
 from ..model.verification import Verification
 from ..programs.scip import MILP, copy_model, has_point, read_model
-from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
+from .penalty import Penalty, Sweeps
 from .split import Split
 
 MAX_ENUMERATED_INPUTS = 64
@@ -58,12 +58,15 @@ class GraphSplit(Split):
 
     name = "graph"
     couples_outputs = True
+    # shorter cycles than those of the paper's split: an x-update is a MIP, and good points are
+    # found early
+    cycles = Sweeps(high=LAST_FACTOR, lengths=CYCLE_LENGTHS)
+    restart_cycle = Sweeps(high=LAST_FACTOR, lengths=CYCLE_LENGTHS[:1])
 
     def __init__(
         self, instance: Instance, start: list[ndarray] | None = None, weighted: bool = False
     ) -> None:
         super().__init__(instance, start, weighted)
-        self._model = copy_model(instance.model)
         ranges = [output_ranges(*network, instance.milp) for network in instance.networks]
         positions = self._add_ranges(ranges)
         self._widths = np.concatenate([found.width.ravel() for found in ranges])
@@ -77,9 +80,10 @@ class GraphSplit(Split):
         self._find_groups(sp.csr_matrix((0, self.inputs.size)), sp.csr_matrix((0, positions.size)))
 
     def _add_ranges(self, ranges: list["OutputRange"]) -> ndarray:
-        """Add output ranges and logits to the model; return the positions of the coupled
+        """Add output ranges and logits to a copy of the model; return the positions of the coupled
         outputs.
         """
+        self._model = copy_model(self.instance.model)
         variables = self._model.getVars()
         n_variables = len(variables)
         positions = []
@@ -92,21 +96,16 @@ class GraphSplit(Split):
                 carrier = predictor.output_or_logit(
                     self._model, y, self.instance.milp, int(at), ends, LOGIT_MARGIN
                 )
-                if carrier is y:
-                    self._tighten_bounds(y, *ends)
-                    positions.append(int(at))
-                else:  # a logit, whose bounds are its range
+                if carrier is not y:  # a logit, whose bounds are its range
                     positions.append(n_variables)
                     n_variables += 1
+                    continue
+                positions.append(int(at))
+                ends = (max(y.getLbOriginal(), ends[0]), min(y.getUbOriginal(), ends[1]))
+                if ends[0] <= ends[1]:
+                    self._model.chgVarLb(y, ends[0])
+                    self._model.chgVarUb(y, ends[1])
         return np.array(positions)
-
-    def _tighten_bounds(self, y: Variable, lower: float, upper: float) -> None:
-        """Intersect the bounds of an output with its range, unless the intersection is empty."""
-        lower = max(y.getLbOriginal(), lower)
-        upper = min(y.getUbOriginal(), upper)
-        if lower <= upper:
-            self._model.chgVarLb(y, lower)
-            self._model.chgVarUb(y, upper)
 
     def block_model(self, seed: int = 0) -> Model:
         """Return a SCIP copy of the user's model with output ranges and logits."""
@@ -124,12 +123,6 @@ class GraphSplit(Split):
         """Return whether SCIP proves the user's model, without output ranges, infeasible."""
         return not has_point(copy_model(self.instance.model), seconds)
 
-    def check_rule(self, rule: PenaltyRule) -> None:
-        if isinstance(rule, DescentTest):
-            raise ValueError(
-                "DescentTest tests a descent that the paper's split has; use another rule here."
-            )
-
     def scale(self, gain: float, seed: int) -> Penalty:
         r"""Return penalties at which moving all copies across their ranges costs the whole gain.
 
@@ -145,12 +138,6 @@ class GraphSplit(Split):
         has_integers = self.milp.integer[self.inputs].any()
         factors = INTEGER_FACTORS if has_integers else CONTINUOUS_FACTORS
         return Penalty(inputs, outputs).times(*factors)
-
-    def default_rule(self, again: bool = False) -> PenaltyRule:
-        """Return shorter cycles than those of the paper's split, because an x-update is a MIP and
-        good points are found early.
-        """
-        return Sweeps(high=LAST_FACTOR, lengths=CYCLE_LENGTHS[:1] if again else CYCLE_LENGTHS)
 
 
 class OutputRange(NamedTuple):

@@ -12,7 +12,7 @@ from ..errors import ProblemError
 from .nn_block import finite
 
 CENTRED = 1e-2
-"""Decrease that may be left at the end of the path, in units of the gap mu sum(kappa)."""
+"""Decrease that may be left at the end of the path, in units of the gap mu sum(weights)."""
 CG_REDUCTION = 0.01
 """Reduction of the residual at which conjugate gradients stop."""
 CG_GAP_FRACTION = 0.5
@@ -36,7 +36,7 @@ class BarrierProblem:
         Group of each coordinate, group of each constraint, and number of groups.
     barred
         Which constraints have a barrier.
-    kappa
+    weights
         Weights of the logarithms of the lower bounds, the upper bounds and the constraints.
     convexity
         Curvature that $\varphi$ has by construction, for the preconditioner.
@@ -55,13 +55,13 @@ class BarrierProblem:
     constraint_group: Tensor
     n_groups: int
     barred: Tensor
-    kappa: Tensor
+    weights: Tensor
     convexity: float
     out_of_time: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         self.side_group = torch.cat([self.group, self.group, self.constraint_group])
-        self.gap = self.total(self.kappa)
+        self.gap = self.total(self.weights)
 
     def total(self, values: Tensor) -> Tensor:
         """Return the sums by group, of coordinates or of sides."""
@@ -89,19 +89,19 @@ class BarrierPoint:
         self.phi = finite(self.values.detach())
         of_constraints = torch.where(f.barred, -finite(self.h.detach()), 1.0)
         self.slack = torch.cat([u - f.lower, f.upper - u, of_constraints])
-        self.logs = f.total(f.kappa * torch.log(self.slack))
+        self.logs = f.total(f.weights * torch.log(self.slack))
 
     def differentiate(self, dual: Tensor) -> None:
-        r"""Build the graphs of $\nabla\varphi$ and of $\sum_j (\kappa_j / s_j) \nabla h_j$, whose
+        r"""Build the graphs of $\nabla\varphi$ and of $\sum_j (\omega_j / s_j) \nabla h_j$, whose
         derivatives along v give $Hv$.
 
         Parameters
         ----------
         dual
-            Estimates $z_j$ of $\mu\kappa_j/s_j$; side j has the curvature $z_j / s_j$.
+            Estimates $z_j$ of $\mu\omega_j/s_j$; side j has the curvature $z_j / s_j$.
         """
         p = len(self.u)
-        weight = self.f.kappa / self.slack
+        weight = self.f.weights / self.slack
         curvature = dual / self.slack
         self.box_gradient = weight[p : 2 * p] - weight[:p]
         self.barrier_curvature = (weight / self.slack)[: 2 * p].view(2, p).sum(0)

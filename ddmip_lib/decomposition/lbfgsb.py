@@ -41,8 +41,8 @@ class ContinuedBarrier:
         phi, h = self.f.parts(point)
         below = torch.clamp(-h / self.min_slack - 1, max=0)
         logs = torch.log(torch.maximum(-h, self.min_slack)) + below - 0.5 * below**2
-        kappa = self.f.kappa[2 * len(v) :]
-        barrier = torch.where(self.f.barred, kappa * logs, 0.0).sum()
+        weights = self.f.weights[2 * len(v) :]
+        barrier = torch.where(self.f.barred, weights * logs, 0.0).sum()
         value = (phi.sum() - self.mu * barrier) / self.f.convexity
         return finite(value.detach()).item(), finite(grad(value, point, twice=False)).numpy()
 

@@ -1,5 +1,5 @@
-r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - \kappa
-\rVert_\rho^2$ over the coupled part $w$ of $v$, with $\kappa$ the NN block's copies.
+r"""The MIP block: $\min_{v \in X}\ c^\top v - \lambda^\top w + \tfrac12 \lVert w - w(u)
+\rVert_\rho^2$ over the coupled part $w$ of $v$, with $w(u)$ the NN block's copies.
 
 Components of the block without integer variables are a convex QP (PIQP, or sorting where the QP has
 the form of `separable`); the others are a MILP (SCIP). Either may be empty.
@@ -185,11 +185,12 @@ def mip_block(split: Split, seed: int = 0, deadline: float = np.inf) -> MIPBlock
     """
     require_bounded(split, min(MAX_SECONDS_FOR_BOUNDEDNESS, deadline - now()))
     continuous = _continuous_components(split)
-    if not continuous.any():
-        return MILPBlock(split, split.owned, seed)
-    qp = QPBlock(split, continuous)
     others = split.owned & ~continuous
-    return JointBlock(qp, MILPBlock(split, others, seed)) if others.any() else qp
+    qp = QPBlock(split, continuous) if continuous.any() else None
+    if qp is not None and not others.any():
+        return qp
+    milp = MILPBlock(split, others, seed)
+    return milp if qp is None else JointBlock(qp, milp)
 
 
 def _continuous_components(split: Split) -> ndarray:

@@ -1,15 +1,15 @@
 r"""The NN block's subproblem, which `PGD` and `LogBarrier` solve:
 
-$$\min_u\ \varphi(u) = g(u) + \lambda^\top (\kappa(u) - w) + \tfrac12 \lVert \kappa(u)
+$$\min_u\ \varphi(u) = g(u) + \lambda^\top (w(u) - w) + \tfrac12 \lVert w(u)
 - w \rVert_\rho^2,$$
 
-with $\kappa(u) = u$, $w = x$ in the paper split and $\kappa(u) = (u, f(u))$, $w = (x, y)$, $g = 0$
+with $w(u) = u$, $w = x$ in the paper split and $w(u) = (u, f(u))$, $w = (x, y)$, $g = 0$
 in the graph split.
 """
 
 import copy
 import math
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -101,27 +101,34 @@ class NNSubproblem:
     def values_and_gradient(self, u: ndarray) -> tuple[ndarray, ndarray]:
         """Return the objective with the hinge penalty, by group, and its gradient."""
         split = self.split
-        point = torch.from_numpy(u * self.input_unit).requires_grad_(True)
+        inputs = torch.from_numpy(u * self.input_unit)
+        point = split.shaped(inputs).requires_grad_(True)
         with torch.enable_grad():
             raws = split.raw_outputs(point)
         raw = flat(raws)
         y, derivative = split.surrogate_and_derivative(raw)
-        of_coupling = self._lam + self.rho.inputs * (u - self._x)
-        of_outputs = self._output_terms(torch.from_numpy(y)).numpy()
-        values = np.bincount(split.output_group_index, of_outputs, self.n_groups)
-        values += self.group_sums(0.5 * (self._lam + of_coupling) * (u - self._x))
+        gradient = self._lam + self.rho.inputs * (u - self._x)
+        values = self._values(u, y, gradient)
         of_outputs = self._output_gradient(y)
-        gradient = of_coupling
-        h = split.constraint_values(point.detach(), torch.from_numpy(y))
-        if len(h):
+        if split.rows_b.numel():
+            h = split.constraint_values(inputs.detach(), torch.from_numpy(y))
             values += self.hinge(h).numpy()
             force = split.hinge_weight * torch.relu(h + split.tightening)
             of_outputs = of_outputs + (split.rows_y.T @ force).numpy()
             gradient = gradient + (split.rows_u.T @ force).numpy() * self.input_unit
-        gradient = gradient + self.input_unit * vjp(raws, point, of_outputs * derivative).numpy()
+        of_outputs = of_outputs * derivative
+        gradient = gradient + self.input_unit * vjp(raws, point, of_outputs).numpy().ravel()
         if not math.isfinite(raw.sum() + gradient.sum()):
             split.instance.raise_not_finite(split.points(u * self.input_unit))
         return values, gradient
+
+    def _values(self, u: ndarray, y: ndarray, of_coupling: ndarray) -> ndarray:
+        """Objective without constraints, by group; `of_coupling` is the gradient of the coupling
+        terms.
+        """
+        terms = self._output_terms(torch.from_numpy(y)).numpy()
+        values = np.bincount(self.split.output_group_index, terms, self.n_groups)
+        return values + self.group_sums(0.5 * (self._lam + of_coupling) * (u - self._x))
 
     def gradient(self, u: ndarray) -> ndarray:
         """Return the gradient of the objective with the hinge penalty."""
@@ -147,10 +154,7 @@ class NNSubproblem:
         return now() >= self.deadline
 
 
-Values = TypeVar("Values", ndarray, torch.Tensor)
-
-
-def finite(values: Values) -> Values:
+def finite(values: torch.Tensor) -> torch.Tensor:
     """Return the same values.
 
     Raises

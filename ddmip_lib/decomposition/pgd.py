@@ -25,16 +25,20 @@ class PendingStep(NamedTuple):
 
     Attributes
     ----------
-    u, step
-        Where it began, and its direction and length.
+    u, step, length
+        Where it began, its direction and length, and its absolute value.
     values, gradient
         Objective by group, and its gradient, where it began.
+    modulus
+        Inverse step length of each group.
     """
 
     u: ndarray
     step: ndarray
+    length: ndarray
     values: ndarray
     gradient: ndarray
+    modulus: ndarray
 
 
 @dataclass
@@ -55,13 +59,16 @@ class CurvatureEstimate:
     def prepare(self, sub: NNSubproblem) -> None:
         """Start with zeros in the first call, and limit the estimate in the others."""
         if len(self.curvature) != sub.n_groups:
-            self.curvature = np.zeros(sub.n_groups)
-            self.largest = np.zeros(sub.n_groups)
+            self.curvature = self.largest = np.zeros(sub.n_groups)
         self.curvature = np.minimum(self.curvature, self._maximum(sub))
 
-    def modulus(self, sub: NNSubproblem) -> ndarray:
-        """Return the inverse step length of each group."""
-        return sub.rho.inputs + self.curvature
+    def step(
+        self, sub: NNSubproblem, u: ndarray, values: ndarray, gradient: ndarray
+    ) -> PendingStep:
+        """Return the projected gradient step from u."""
+        modulus = sub.rho.inputs + self.curvature
+        step = sub.project(u - gradient / modulus[sub.split.group_index]) - u
+        return PendingStep(u, step, np.abs(step), values, gradient, modulus)
 
     def _maximum(self, sub: NNSubproblem) -> ndarray:
         return np.maximum(self.largest, MAX_UNTESTED_CURVATURE * sub.rho.inputs)
@@ -72,12 +79,12 @@ class CurvatureEstimate:
         """Test the descent inequality and update L; return the groups whose step is rejected."""
         squared_length = sub.group_sums(pending.step * pending.step)
         decrease = -sub.group_sums(pending.gradient * pending.step)
-        decrease -= 0.5 * self.modulus(sub) * squared_length
+        decrease -= 0.5 * pending.modulus * squared_length
         noise = sub.split.noise * np.maximum(np.abs(values), 1.0)
         failed = values > pending.values - decrease + noise
         # along a short step across a point of nondifferentiability the curvature is arbitrarily
         # large
-        long_moves = np.abs(pending.step) > sub.split.short_step
+        long_moves = pending.length > sub.split.short_step
         if long_moves.any():
             is_long = sub.group_sums(long_moves) > 0
             change = sub.group_sums((gradient - pending.gradient) * pending.step)
@@ -184,15 +191,15 @@ class PGD(NNBlock):
                     u = np.where(back, pending.u, u)
                     gradient = np.where(back, pending.gradient, gradient)
                     values = np.where(failed, pending.values, values)
-            best = np.where((values > minimum)[group], best, u)
+            worse = values > minimum
+            best = np.where(worse[group], best, u) if worse.any() else u
             minimum = np.minimum(values, minimum)
             if k == self.steps or sub.out_of_time:
                 break
-            step = sub.project(u - gradient / self._estimate.modulus(sub)[group]) - u
-            if np.abs(step).max() <= self.tolerance:
+            pending = self._estimate.step(sub, u, values, gradient)
+            if pending.length.max() <= self.tolerance:
                 break
-            pending = PendingStep(u, step, values, gradient)
-            u = u + step
+            u = u + pending.step
         return best
 
     def __repr__(self) -> str:

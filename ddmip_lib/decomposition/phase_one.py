@@ -82,12 +82,12 @@ def _minimise_violation(
         constraint_group=sub.constraint_group,
         n_groups=len(t),
         barred=barred,
-        kappa=torch.cat([of_box, barred.to(t.dtype)]),
+        weights=torch.cat([of_box, barred.to(t.dtype)]),
         convexity=0.0,
         out_of_time=lambda: sub.out_of_time,
     )
     at = BarrierPoint(problem, torch.cat([u, t]))
-    dual = FIRST_MU * problem.kappa / at.slack
+    dual = FIRST_MU * problem.weights / at.slack
     path = CentralPath(settings, LAST_MU, at, torch.full_like(t, FIRST_MU), dual, todo)
     return path.follow(STEP_FACTOR * settings.steps)[:p]
 

@@ -202,12 +202,12 @@ def _multiplier(
     """
     decrease = use**2 / rho  # of the total use, for one unit of the multiplier
     ends = np.concatenate([np.maximum(wanted - longest, 0.0), wanted])
-    breakpoints = ends * np.tile(rho / use, 2)
+    breakpoints = ends * np.concatenate([rho / use, rho / use])
     order = np.argsort(breakpoints, kind="stable")
     breakpoints = breakpoints[order]
     decrease = np.concatenate([decrease, -decrease])[order].cumsum()
     total_use = float(use @ np.minimum(wanted, longest)) - np.concatenate(
-        [[0.0], (decrease[:-1] * np.diff(breakpoints)).cumsum()]
+        [[0.0], (decrease[:-1] * (breakpoints[1:] - breakpoints[:-1])).cumsum()]
     )
     last = max(int((total_use > capacity).sum()) - 1, 0)  # the last one with too large a use
     smallest = 1e-300  # without it 0 / 0 where rounding leaves no decrease

@@ -206,19 +206,19 @@ class DualDecomposition(Method):
         on_point
             Function that is called with the network inputs of every evaluated point.
         """
-        return self._state(start_run(problem, time_limit, seed, on_point), problem.start)
+        run = start_run(problem, time_limit, seed, on_point)
+        return self._state(run, run.start)
 
     def _state(self, run: Run, start: list[ndarray] | None, other_split: bool = False) -> ADMMState:
         """The state of iteration 0; every one after the first shares the incumbent of the call."""
-        again = run.best is not None
         split = self._split(run.instance, start, other_split)
-        split.place(torch.device(self.device), self.dtype)
-        penalty = split.default_rule(again)
-        if self.penalty is not None:
-            penalty = copy.deepcopy(as_rule(self.penalty))
-        split.check_rule(penalty)
+        device = torch.device(self.device)
+        split.place(device, self.dtype)
+        given = None if self.penalty is None else as_rule(self.penalty)
+        penalty = split.penalty_rule(given, again=run.best is not None)
         mip = mip_block(split, run.seed, run.deadline)
-        incumbent = run.best or run.incumbent(split.onoff, self._screening_device())
+        screen_on = None if device.type == "cpu" else device
+        incumbent = run.best or run.incumbent(split.onoff, screen_on)
         copies = split.copies(split.start)
         gain = potential_gain(split, mip, incumbent, run.deadline) if split.couples_outputs else 0.0
         return ADMMState(
@@ -234,23 +234,18 @@ class DualDecomposition(Method):
             rho=penalty.first(split.scale(gain, run.seed)),
         )
 
-    def _screening_device(self) -> torch.device | None:
-        device = torch.device(self.device)
-        return None if device.type == "cpu" else device
-
     def _split(self, instance: Instance, start: list[ndarray] | None, other: bool = False) -> Split:
         """The chosen split or, if none was chosen, the paper's where it exists; the other one if
         `other`.
         """
         weighted = self.penalty is None
-        if self.split == "graph" or (other and self.split is None):
-            return GraphSplit(instance, start, weighted)
-        try:
-            return PaperSplit(instance, start, self.temperature, weighted)
-        except NotSeparable:
-            if self.split == "paper":
-                raise
-            return GraphSplit(instance, start, weighted)
+        if self.split == "paper" or (self.split is None and not other):
+            try:
+                return PaperSplit(instance, start, self.temperature, weighted)
+            except NotSeparable:
+                if self.split == "paper":
+                    raise
+        return GraphSplit(instance, start, weighted)
 
     def step(self, state: ADMMState) -> ADMMState:
         """Do one iteration of Algorithm 1 in place.
@@ -288,10 +283,9 @@ class DualDecomposition(Method):
             state.lam = np.clip(state.lam, -self.multiplier_bound, self.multiplier_bound)
         state.split.tighten(state.w)
         state.k += 1
-        # the iterate, verified by the true network; then the penalty of the next iteration
-        state.verify()
         primal = state.split.residual(r)
         dual = state.split.residual(rho * (state.copies - before.copies), -1)
+        # the iterate, verified by the true network; then the penalty of the next iteration
         state.record(max(primal), max(dual), times)
         if state.seconds_left <= 0:  # a truncated block shows nothing about convergence
             state.stopped = "time_limit"
@@ -332,7 +326,7 @@ class DualDecomposition(Method):
         run.state = []
         for state in self._runs(run):
             run.state.append(state)
-            self._iterate(state, run)
+            self._iterate(state)
         return self._solution(run)
 
     def interrupted(self, run: Run, status: str) -> Solution:
@@ -344,7 +338,7 @@ class DualDecomposition(Method):
         """Yield the states of the run from the problem's start, and of further runs until too many
         consecutive ones have found nothing better.
         """
-        state = self._state(run, run.problem.start)
+        state = self._state(run, run.start)
         max_failed = self._max_failed_restarts(run.problem)
         if not max_failed:
             yield state
@@ -372,7 +366,7 @@ class DualDecomposition(Method):
             return 0
         return MAX_FAILED_RESTARTS if self.max_iterations == type(self).max_iterations else 0
 
-    def _iterate(self, state: ADMMState, run: Run) -> None:
+    def _iterate(self, state: ADMMState) -> None:
         while state.stopped is None:
             if state.seconds_left <= 0:
                 state.stopped = "time_limit"
@@ -382,14 +376,14 @@ class DualDecomposition(Method):
                 k = state.k
                 self.step(state)
                 if state.k > k:
-                    self._report(state, run)
+                    self._report(state)
         report_progress(turn=True)
 
-    def _report(self, state: ADMMState, run: Run) -> None:
+    def _report(self, state: ADMMState) -> None:
         report_progress()
         if self.callback is not None and self.callback(state) and state.stopped is None:
             state.stopped = "stopped"
-            run.stop(True)
+            state.call.stop(True)
 
     def _solution(self, run: Run, cut_short: str | None = None) -> Solution:
         """The solution after all runs; `cut_short` is the status of a run that ended in the middle
@@ -397,16 +391,15 @@ class DualDecomposition(Method):
         """
         states: list[ADMMState] = run.state
         state = next((state for state in reversed(states) if state.improved), states[-1])
-        state.incumbent.confirm_on_cpu()
-        last = state.last
         run.details = self._details(state, len(states), interrupted=cut_short == "stopped")
-        return run.solution(
-            self._status(state, states[-1].stopped, cut_short),
-            objective_last=last.objective if last is not None and last.feasible else None,
-        )
+        status = self._status(state, states[-1].stopped, cut_short)
+        last = state.last
+        objective = last.objective if last is not None and last.feasible else None
+        return run.solution(status, objective_last=objective)
 
     def _status(self, state: ADMMState, ended_by: str | None, cut_short: str | None) -> str:
         """Status of the solution, given the best run and the status of the last one."""
+        state.incumbent.confirm_on_cpu()
         stopped = cut_short or ended_by
         if stopped not in ("time_limit", "stopped"):
             stopped = state.stopped

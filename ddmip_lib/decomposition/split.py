@@ -3,9 +3,10 @@ r"""The base class of both splits: a copy $u$ of the network inputs, evaluated b
 The MIP block owns $x$, the NN block owns $u$, and $u = x$ couples them. There is one copy for each
 distinct unfixed variable that enters any network, shared by all networks; fixed inputs and plain
 numbers are constants. The vector of coupled quantities is $w = x$ or, where the outputs are coupled
-too, $w = (x, y)$; the NN block's copies of it are $\kappa(u) = u$ or $\kappa(u) = (u, f(u))$.
+too, $w = (x, y)$; the NN block's copies of it are $w(u) = u$ or $w(u) = (u, f(u))$.
 """
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -25,7 +26,7 @@ from ..model.instance import InputMap, Instance
 from ..model.onoff import OnOff
 from ..model.verification import Verification
 from ..programs.scip import MILP
-from .penalty import Penalty, PenaltyRule, Sweeps
+from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
 
 START_JITTER = 0.01
 """Largest perturbation of a start at zero, as a fraction of the range of each input."""
@@ -74,6 +75,8 @@ class Gather:
 
     def __call__(self, u: torch.Tensor) -> torch.Tensor:
         """Return the input matrix at coupled inputs u."""
+        if u.shape == self.index.shape:
+            return u
         if self.is_reshape:
             return u.view(self.index.shape)
         return torch.where(self.free, u[self.index], self.fixed)
@@ -131,6 +134,8 @@ class Split:
         Which of these constraints are inequalities.
     noise
         Relative rounding errors of the NN block's values.
+    cycles, restart_cycle
+        Default penalty rules of the first run, and of further ones.
     n_groups, group, output_group, constraint_group
         Number of independent groups of u, and the group of each coordinate, output and constraint.
     """
@@ -147,6 +152,8 @@ class Split:
     rows_b: torch.Tensor = torch.zeros(0, dtype=torch.float64)
     tightening: torch.Tensor = torch.zeros(0, dtype=torch.float64)
     hinge_weight = 1.0
+    cycles = Sweeps()
+    restart_cycle = Sweeps(low=RESTART_CYCLE_START, lengths=(RESTART_CYCLE_LENGTH,))
     noise = 1e-12
 
     def __init__(
@@ -185,6 +192,12 @@ class Split:
         return np.clip(self.instance.assignment(inputs, rest=0.0)[self.inputs], lower, upper)
 
     # the NN block
+
+    def shaped(self, u: torch.Tensor) -> torch.Tensor:
+        """Return u as an input matrix where it is one: no reshaping has to be differentiated."""
+        if len(self.gathers) == 1 and self.gathers[0].is_reshape:
+            return u.view(self.gathers[0].index.shape)
+        return u
 
     def raw_outputs(self, u: torch.Tensor) -> list[torch.Tensor]:
         """Return the raw prediction of each network at u."""
@@ -234,7 +247,7 @@ class Split:
 
     def constraint_values(self, u: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Return h, where the NN block's constraints are h <= 0."""
-        if not len(self.rows_b):
+        if not self.rows_b.numel():
             return self.rows_b
         return self.rows_u @ u + self.rows_y @ y - self.rows_b
 
@@ -261,7 +274,7 @@ class Split:
         return vjp([self.g(point, with_hinge)], point).numpy()
 
     def copies(self, u: ndarray) -> ndarray:
-        r"""Return the NN block's copies $\kappa(u)$ of the coupled quantities."""
+        r"""Return the NN block's copies $w(u)$ of the coupled quantities."""
         return u
 
     def tighten(self, x: ndarray) -> None:
@@ -363,16 +376,17 @@ class Split:
         power
             1 for points, -1 for multipliers and gradients.
         """
-        inputs, outputs = np.split(values, [self.inputs.size])
-        return np.concatenate([inputs / self.input_unit**power, outputs])
+        scaled = values.copy()
+        scaled[: self.inputs.size] /= self.input_unit**power
+        return scaled
 
     def residual(self, values: ndarray, power: int = 1) -> tuple[float, float]:
         """Return the largest absolute value of the inputs' entries, and of the outputs', in units
         as in `scale_inputs`.
         """
         scaled = np.abs(self.scale_inputs(values, power))
-        inputs, outputs = np.split(scaled, [self.inputs.size])
-        return float(inputs.max()), float(outputs.max(initial=0.0))
+        n = self.inputs.size
+        return float(scaled[:n].max()), float(scaled[n:].max(initial=0.0))
 
     def scale(self, gain: float, seed: int) -> Penalty:
         """Return the penalty of the automatic initialisation, which scales with the objective.
@@ -387,14 +401,28 @@ class Split:
         """
         raise NotImplementedError
 
-    def check_rule(self, rule: PenaltyRule) -> None:
-        """Raise a ValueError for a penalty rule that does not apply to this split."""
+    def penalty_rule(self, given: PenaltyRule | None, again: bool) -> PenaltyRule:
+        """Return a copy of the penalty rule for one run.
 
-    def default_rule(self, again: bool = False) -> PenaltyRule:
-        """Return the default penalty rule, with one cycle for a run that is not the first."""
-        if again:
-            return Sweeps(low=RESTART_CYCLE_START, lengths=(RESTART_CYCLE_LENGTH,))
-        return Sweeps()
+        Parameters
+        ----------
+        given
+            The user's rule; None for the default one of this split.
+        again
+            Whether the run is not the first, whose default rule has one cycle.
+
+        Raises
+        ------
+        ValueError
+            If the rule does not apply to this split.
+        """
+        if self.couples_outputs and isinstance(given, DescentTest):
+            raise ValueError(
+                "DescentTest tests a descent that the paper's split has; use another rule here."
+            )
+        if given is None:
+            given = self.restart_cycle if again else self.cycles
+        return copy.deepcopy(given)
 
 
 def components(incidence: sp.csr_matrix) -> tuple[int, ndarray, ndarray]:

@@ -1,12 +1,17 @@
 r"""The elastic model: a MIP with linearised networks and penalised slack on their outputs.
 
-It has a point wherever the user's constraints have one. At a point $v$ with network values $f$ and
-Jacobian $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v) + \tau (p - q)$ with $p, q \ge 0$
-at a penalty each, in units $\tau$ of the output. A class becomes
-$\ell + \tau p \ge \epsilon - M(1 - y)$, $\ell - \tau q \le My$ for the linearisation $\ell$ of its
-logit. Inputs stay near $x_v$: continuous ones within $\Delta$ of their range, integers within
-$\max(1, \Delta)$ of it, and together these make at most $\max(2, 2\Delta \cdot \text{count})$ unit
-moves. See Nocedal and Wright, *Numerical Optimization* (2006), 18.5, for the elastic mode.
+It is feasible whenever the user's constraints are. At a point $v$ with inputs $x_v$, network
+values $f$ and Jacobian $J$ the constraint $y = f(x)$ becomes $y = f + J(x - x_v) + \tau (p - q)$
+with slacks $p, q \ge 0$ that are penalised; $\tau$ is the unit of the output.
+
+The output $y \in \{0, 1\}$ of a classifier is 1 where the logit is positive. For the linearisation
+$\ell$ of the logit and a margin $\epsilon$ it is tied by the Big-M constraints
+$\ell + \tau p \ge \epsilon - M(1 - y)$ and $\ell - \tau q \le My$.
+
+The trust region of radius $\Delta$ bounds the change of each input by $\Delta$ times its range; an
+integer may always change by 1. In addition the changes of all $n$ integer inputs sum to at most
+$\max(2, 2 n \Delta)$. See Nocedal and Wright, *Numerical Optimization* (2006), 18.5, for the
+elastic mode.
 """
 
 from copy import copy
@@ -21,29 +26,29 @@ from ..model.instance import Instance
 from ..programs import Program
 from ..programs.mip import MIPResult, solve_program, solve_with_scip
 from ..programs.program import Rows
-from ..proofs.encoding import Ends
+from ..proofs.encoding import Ends, tighten_at
 from ..renamed import renamed_names
 from .tangent import Tangent
 
-# Distance from 0 that a step gives to the logit of a class, as a fraction of the logit's size.
+# Margin of the linearised logit of class 1 from 0, in units of the logit.
 LOGIT_STEP_MARGIN = 1e-6
-# Penalty in `fit` of an output off its linearisation, in units of a whole range of one input.
+# Penalty in `fit` of a unit of output slack; crossing the range of one input costs 1.
 LINEARISATION_PENALTY = 1e4
-# Random points at which the sizes of the outputs are measured.
+# Random points at which outputs are evaluated to find their units.
 OUTPUT_SAMPLES = 8
-# Spread of an output, as a fraction of its largest value, below which it counts as constant.
+# An output whose values differ by less than this fraction of the largest one counts as constant.
 MIN_RELATIVE_SPREAD = 1e-9
 
 
 class TrialPoint(NamedTuple):
-    """A full assignment with its objective and its infeasibility.
+    """A full assignment with its objective and its infeasibility, as steps return it.
 
     Attributes
     ----------
     values : np.ndarray
         One value for each variable of the model.
     cost : float
-        The objective as a minimisation, without its constant.
+        The objective of the minimisation, without its constant term.
     infeasibility : float
         Sum of the output slacks, each in units of its output.
     """
@@ -53,7 +58,8 @@ class TrialPoint(NamedTuple):
     infeasibility: float
 
     def merit(self, price: float) -> float:
-        """Return the l1 merit function: cost plus penalty times infeasibility.
+        """Return the l1 merit function: cost plus `price`, the penalty parameter, times
+        infeasibility.
 
         Examples
         --------
@@ -64,18 +70,18 @@ class TrialPoint(NamedTuple):
 
 
 Term = tuple[ndarray, ndarray, ndarray | float]
-"""Entries of a matrix: rows, columns, and one coefficient for each or for all."""
+"""Entries of a matrix as triplets: rows, columns, and coefficients (or one for all of them)."""
 
 
 class Constraints(NamedTuple):
-    """Linear constraints as the entries of their matrix, with their two sides.
+    """Linear constraints with two sides, their matrix in coordinate format.
 
     Attributes
     ----------
     row, column, weight : np.ndarray
-        The entries of the matrix.
+        Rows, columns and coefficients of the entries; columns are numbers of variables.
     lower, upper : np.ndarray
-        The sides, infinite where there is none.
+        Left- and right-hand sides, infinite where there is none.
     """
 
     row: ndarray
@@ -87,60 +93,64 @@ class Constraints(NamedTuple):
     @classmethod
     def of(cls, matrix: sp.csr_matrix, lower: ndarray, upper: ndarray) -> Self:
         """Return the constraints ``lower <= matrix @ v <= upper``."""
-        entries = matrix.tocoo()
-        return cls(entries.row, entries.col, entries.data, lower, upper)
+        return cls.terms(lower, upper, entries(matrix))
 
     @classmethod
     def terms(cls, lower: ndarray, upper: ndarray, *terms: Term) -> Self:
-        """Return constraints whose entries are given as triplets of row, column, coefficient."""
-        row = np.concatenate([rows for rows, _, _ in terms])
-        column = np.concatenate([columns for _, columns, _ in terms])
-        weights = [np.broadcast_to(weight, rows.shape) for rows, _, weight in terms]
-        return cls(row, column, np.concatenate(weights), lower, upper)
+        """Return constraints whose matrix is the sum of several terms."""
+        triplets = zip(*(np.broadcast_arrays(*term) for term in terms), strict=True)
+        return cls(*[*map(np.concatenate, triplets), lower, upper])
 
     @classmethod
     def stack(cls, parts: list["Constraints"]) -> Self:
         """Return several sets of constraints as one, in their order."""
-        counts = [len(part.lower) for part in parts]
-        first = np.cumsum([0, *counts[:-1]])
-        shifted = [part.row + start for part, start in zip(parts, first, strict=True)]
-        return cls(
-            np.concatenate(shifted),
-            np.concatenate([part.column for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-            np.concatenate([part.lower for part in parts]),
-            np.concatenate([part.upper for part in parts]),
-        )
+        first = 0
+        shifted = []
+        for part in parts:
+            shifted.append(part._replace(row=part.row + first))
+            first += len(part.lower)
+        return cls(*map(np.concatenate, zip(*shifted, strict=True)))
+
+
+def entries(matrix: sp.csr_matrix) -> Term:
+    """Return the nonzero entries of a matrix."""
+    found = matrix.tocoo()
+    return found.row, found.col, found.data
 
 
 class ElasticModel:
-    """The elastic model of one instance: steps, completions, and points near a target.
+    """The elastic model of one instance, and the MIPs that are derived from it.
 
-    A time limit of a call is one besides those of the calls in progress (`ddmip_lib.clock`).
+    The columns of each MIP are the user's variables, followed by auxiliary ones (slacks, distances
+    or binaries). A solver stops at the time limit `seconds`, or before where the call of the method
+    has less time left (`ddmip_lib.clock`).
 
     Parameters
     ----------
     instance : Instance
         The model with its networks.
     seed : int
-        Seed of the solvers and of the points at which outputs are measured.
+        Seed of the solvers and of the random points that determine units.
 
     Attributes
     ----------
     inputs, outputs : np.ndarray
-        Free network inputs and all network outputs, as indices of variables.
+        Indices of the variables that are network inputs (without fixed ones), and of those that
+        are network outputs.
     range : np.ndarray
-        Width of the box of each input.
+        Upper minus lower bound of each input.
     integer, binary : np.ndarray
-        Which inputs are integer, and which of them take two values.
+        Masks of the inputs that are integer, and of those among them with two values.
     classes : np.ndarray
-        Which outputs are classes.
+        Mask of the outputs that are classes (0 or 1).
     units : np.ndarray
-        The unit of each network value: how much it changes over the box.
+        Unit of each network value (of a class: its logit), the range of its values in the box.
+    output_units : np.ndarray
+        The same for the outputs, of which classes have the unit 1.
     objective_unit : float
-        Unit of the objective: its largest change where one variable crosses its range.
+        Unit of the objective: its largest change when one variable crosses its range.
     work : float
-        Work of all solves so far, in simplex iterations.
+        Simplex iterations of all solves so far.
     """
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
@@ -158,39 +168,37 @@ class ElasticModel:
         self.integer = s.integer[self.inputs]
         self.binary = self.integer & (self.range == 1)
         self.outputs = instance.outputs
+        self.n_slacks = 2 * len(self.outputs)
         self.classes = instance.classes
         self.units = self._sizes()
         self.output_units = np.where(self.classes, 1.0, self.units)
         self.objective_unit = self._objective_unit()
 
     def _sizes(self) -> ndarray:
-        """Return by how much each network value changes between some points of the box, never 0."""
+        """Range of each network value over sampled points; for constants their size, or 1."""
         s = self.milp
         rng = np.random.default_rng(self.seed)
-        low = np.where(np.isfinite(s.lower), s.lower, 0.0)
-        high = np.where(np.isfinite(s.upper), s.upper, 0.0)
+        low = _finite(s.lower)
+        high = _finite(s.upper)
         drawn = low + (high - low) * rng.random((OUTPUT_SAMPLES, len(low)))
-        values = np.array([self._raw_values(v) for v in (low, high, *drawn)])
+        points = map(self.instance.rounded, (low, high, *drawn))
+        raws = map(self.instance.raw_outputs, points)
+        values = np.array([np.concatenate(raw, axis=None) for raw in raws])
         values = values[np.isfinite(values).all(axis=1)]
         largest = np.abs(values).max(axis=0, initial=0.0)
         spread = np.ptp(values, axis=0) if len(values) else largest
         constant = np.where(largest > 0, largest, 1.0)
         return np.where(spread > MIN_RELATIVE_SPREAD * largest, spread, constant)
 
-    def _raw_values(self, values: ndarray) -> ndarray:
-        raws = self.instance.raw_outputs(self.instance.rounded(values))
-        return np.concatenate([raw.ravel() for raw in raws])
-
     def _objective_unit(self) -> float:
         s = self.milp
-        span = s.upper - s.lower
-        span = np.where(np.isfinite(span), span, 0.0)
+        span = _finite(s.upper - s.lower)
         span[self.outputs] = self.output_units
         largest = float((np.abs(s.cost) * span).max(initial=0.0))
         return largest if largest > 0 else 1.0
 
     def with_cost(self, cost: ndarray) -> Self:
-        """Return the same model with another cost vector, to be minimised."""
+        """Return a copy of the model that minimises another cost vector."""
         other = copy(self)
         other.cost = cost
         return other
@@ -203,7 +211,7 @@ class ElasticModel:
         point : np.ndarray
             A full assignment.
         radius : float or np.ndarray
-            Fraction of each input's range; integers may move by 1 at least.
+            Radius as a fraction of each input's range; integers may always change by 1.
 
         Returns
         -------
@@ -213,11 +221,9 @@ class ElasticModel:
         at = self.inputs
         width = radius * self.range
         width = np.where(self.integer, np.maximum(1.0, np.round(width)), width)
-        lower = self.lower.copy()
-        upper = self.upper.copy()
-        lower[at] = np.maximum(lower[at], point[at] - width)
-        upper[at] = np.minimum(upper[at], point[at] + width)
-        return lower, upper
+        bounds = self.lower.copy(), self.upper.copy()
+        tighten_at(bounds, at, point[at] - width, point[at] + width)
+        return bounds
 
     def step(
         self,
@@ -227,18 +233,18 @@ class ElasticModel:
         price: float,
         seconds: float = np.inf,
     ) -> TrialPoint | None:
-        """Return the best point of the linearised model in a trust region.
+        """Minimise cost plus penalised slack over the trust region: a step of the method.
 
         Parameters
         ----------
         point : np.ndarray
-            A full assignment, the middle of the trust region.
+            A full assignment, the centre of the trust region.
         tangent : Tangent
             Linearisation of the networks there.
         radius : float or np.ndarray
             Radius as a fraction of each input's range.
         price : float
-            Penalty of a unit of output slack.
+            Penalty parameter: cost of a unit of output slack.
         seconds : float
             Time limit.
 
@@ -252,14 +258,16 @@ class ElasticModel:
         return self._trial_point(parts, bounds, price, seconds)
 
     def complete(self, values: ndarray, price: float, seconds: float = np.inf) -> TrialPoint | None:
-        """Fix the network inputs and their true outputs, up to slack, and solve for the rest.
+        """Optimise the other variables for fixed network inputs.
+
+        Outputs are tied to the values of the networks at these inputs, up to penalised slack.
 
         Parameters
         ----------
         values : np.ndarray
-            A full assignment, of which the network inputs count.
+            A full assignment, of which only the network inputs are used.
         price : float
-            Penalty of a unit of output slack.
+            Penalty parameter: cost of a unit of output slack.
         seconds : float
             Time limit.
 
@@ -270,7 +278,7 @@ class ElasticModel:
         """
         s = self.milp
         values = np.clip(self.instance.rounded(values), s.lower, s.upper)
-        predicted = self._predictions(values)
+        predicted = self.instance.with_outputs(values)[self.outputs]
         if not np.isfinite(predicted).all():
             return None
         bounds = fixed_bounds((self.lower, self.upper), self.inputs, values)
@@ -279,12 +287,11 @@ class ElasticModel:
         tied = Constraints.terms(predicted, predicted, *terms)
         return self._trial_point([tied], bounds, price, seconds)
 
-    def _predictions(self, values: ndarray) -> ndarray:
-        raws = zip(self.instance.predictors, self.instance.raw_outputs(values), strict=True)
-        return np.concatenate([predictor.outputs_of(raw).ravel() for predictor, raw in raws])
-
     def nearest(self, target: ndarray, seconds: float = np.inf) -> ndarray | None:
-        """Return the point whose network inputs are nearest to a target's, outputs free.
+        """Return the point of the user's constraints with network inputs nearest to a target's.
+
+        The distance is the l1 norm in units of the inputs' ranges. Outputs are not tied to the
+        networks.
 
         Parameters
         ----------
@@ -298,22 +305,21 @@ class ElasticModel:
         np.ndarray or None
             A point of the user's constraints; None if the solver finds none.
         """
-        n = self.milp.n_variables
-        parts = [self.constraints, self._distance(self.inputs, target, n)]
-        cost = np.concatenate([np.zeros(n), 1.0 / self.range])
-        return self._solve(cost, parts, (self.lower, self.upper), seconds)
+        return self.fit(target, None, (self.lower, self.upper), seconds)
 
     def fit(
-        self, target: ndarray, tangent: Tangent, bounds: Ends, seconds: float = np.inf
+        self, target: ndarray, tangent: Tangent | None, bounds: Ends, seconds: float = np.inf
     ) -> ndarray | None:
         """Return the point nearest to a target, with outputs on their linearisation if possible.
+
+        The distance is that of `nearest`; a high penalty keeps outputs on the linearisation.
 
         Parameters
         ----------
         target : np.ndarray
             A full assignment.
-        tangent : Tangent
-            Linearisation of the networks.
+        tangent : Tangent or None
+            Linearisation of the networks; without one the outputs are free.
         bounds : tuple of np.ndarray
             Lower and upper bounds of all variables.
         seconds : float
@@ -324,20 +330,64 @@ class ElasticModel:
         np.ndarray or None
             A point of the user's constraints; None if the solver finds none.
         """
-        first = self.milp.n_variables + 2 * len(self.outputs)
-        distance = self._distance(self.inputs, target, first)
-        parts = [self.constraints, *self._linearisation(tangent, bounds), distance]
-        slack = np.full(2 * len(self.outputs), LINEARISATION_PENALTY)
-        cost = np.concatenate([np.zeros(self.milp.n_variables), slack, 1.0 / self.range])
-        return self._solve(cost, parts, bounds, seconds)
+        n = self.milp.n_variables
+        cost = np.zeros(n)
+        parts = []
+        if tangent is not None:
+            parts = self._linearisation(tangent, bounds)
+            cost = np.pad(cost, (0, self.n_slacks), constant_values=LINEARISATION_PENALTY)
+        parts.append(self._distance(self.inputs, target, len(cost)))
+        program = self._program(np.append(cost, 1.0 / self.range), parts, bounds)
+        found = self._run_solver(program, seconds).point
+        return None if found is None else found[:n]
+
+    def minimise(self, cost: ndarray, seconds: float = np.inf) -> ndarray | None:
+        """Minimise a cost subject to the user's constraints, with the outputs free.
+
+        Parameters
+        ----------
+        cost : np.ndarray
+            Cost of each variable.
+        seconds : float
+            Time limit.
+
+        Returns
+        -------
+        np.ndarray or None
+            A point of the user's constraints; None if the solver finds none.
+        """
+        return self._run_solver(self._program(cost, [], (self.lower, self.upper)), seconds).point
+
+    def merits(self, points: ndarray, price: float, unit: ndarray) -> tuple[ndarray, ndarray]:
+        """Return the l1 merits of points as they are, and their signed constraint violations.
+
+        Parameters
+        ----------
+        points : np.ndarray
+            One full assignment in each row.
+        price : float
+            Penalty of a unit of violation.
+        unit : np.ndarray
+            Unit of each constraint.
+
+        Returns
+        -------
+        tuple of np.ndarray
+            Merits, infinite where they are not finite; and violations, positive above a constraint.
+        """
+        s = self.milp
+        activity = points @ s.rows.T
+        excess = np.maximum(0.0, activity - s.row_upper) - np.maximum(0.0, s.row_lower - activity)
+        merits = points @ self.cost + price * (np.abs(excess) / unit).sum(axis=1)
+        return np.where(np.isfinite(merits), merits, np.inf), excess
 
     def choose(self, parts: list[Constraints], start: ndarray) -> ndarray | None:
-        """Return the best point of the user's constraints and further ones with binaries.
+        """Minimise the objective subject to the user's and further constraints.
 
         Parameters
         ----------
         parts : list of Constraints
-            Constraints on the user's variables and the binaries behind them.
+            Constraints on the user's variables and auxiliary binaries, whose columns follow them.
         start : np.ndarray
             A feasible point of this model.
 
@@ -346,64 +396,58 @@ class ElasticModel:
         np.ndarray or None
             Values of all variables and binaries; None if the solver finds none.
         """
-        s = self.milp
-        parts = [self.constraints, *parts]
-        program = self._program(s.sign * s.cost, parts, (s.lower, s.upper), binary=True)
+        program = self._program(self.cost, parts, (self.lower, self.upper), binary=True)
         return self._run_solver(program, start=start).point
 
     def _linearisation(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
-        """Tie the outputs to the linearisation of their networks, up to slack."""
+        """Constraints that tie the outputs to the linearisation of their networks, up to slack."""
         return [self._regression(tangent), *self._classification(tangent, bounds)]
 
     def _regression(self, tangent: Tangent) -> Constraints:
+        """Constraints y - J v - slack = offset of the outputs that are not classes."""
         regression = np.flatnonzero(~self.classes)
-        jacobian = tangent.jacobian[regression].tocoo()
         offset = tangent.offset[regression]
         return Constraints.terms(
             offset,
             offset,
-            (jacobian.row, jacobian.col, -jacobian.data),
+            entries(-tangent.jacobian[regression]),
             (np.arange(len(regression)), self.outputs[regression], 1.0),
             *self._slack(regression, self.units[regression]),
         )
 
     def _slack(self, outputs: ndarray, unit: ndarray) -> tuple[Term, Term]:
-        """The terms -unit p + unit q of the slacks of some outputs."""
+        """The terms -unit p and +unit q of the slacks of some outputs."""
         row = np.arange(len(outputs))
-        above = self.milp.n_variables + outputs
-        below = above + len(self.outputs)
-        return (row, above, -unit), (row, below, unit)
+        positive = self.milp.n_variables + outputs  # columns of p, then those of q
+        negative = positive + len(self.outputs)
+        return (row, positive, -unit), (row, negative, unit)
 
     def _classification(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
         """Big-M constraints that tie a class to the sign of its logit, up to slack."""
         classes = np.flatnonzero(self.classes)
         offset = tangent.offset[classes]
-        lowest, highest = _range_of_linearisation(tangent.jacobian[classes], offset, bounds)
         margin = LOGIT_STEP_MARGIN * self.units[classes]
         missing = np.full(len(classes), np.inf)
+        lowest, highest = _range_of_linearisation(tangent.jacobian[classes], offset, bounds)
         big_m_on = np.maximum(0.0, margin - lowest)
         big_m_off = np.maximum(0.0, highest)
         above, below = self._slack(classes, -self.units[classes])
-        terms_on = *self._logits(tangent, classes, big_m_on), above
-        terms_off = *self._logits(tangent, classes, big_m_off), below
+        logits = entries(tangent.jacobian[classes])
+        switches = np.arange(len(classes)), self.outputs[classes]
         return [
-            Constraints.terms(margin - big_m_on - offset, missing, *terms_on),
-            Constraints.terms(-missing, -offset, *terms_off),
+            Constraints.terms(
+                margin - big_m_on - offset, missing, logits, (*switches, -big_m_on), above
+            ),
+            Constraints.terms(-missing, -offset, logits, (*switches, -big_m_off), below),
         ]
 
-    def _logits(self, tangent: Tangent, classes: ndarray, big_m: ndarray) -> tuple[Term, Term]:
-        """The terms J v - M y of some classes."""
-        jacobian = tangent.jacobian[classes].tocoo()
-        switches = np.arange(len(classes)), self.outputs[classes], -big_m
-        return (jacobian.row, jacobian.col, jacobian.data), switches
-
     def _moves(self, point: ndarray, radius: float | ndarray) -> list[Constraints]:
-        """Limit the sum of the unit moves of integer inputs in proportion to the radius."""
+        """Constraints of the trust region on the sum of the changes of all integer inputs."""
         if not self.integer.any():
             return []
         most_moves = max(2.0, 2.0 * float((radius * self.integer).sum()))
         general = self.inputs[self.integer & ~self.binary]
-        first = self.milp.n_variables + 2 * len(self.outputs)
+        first = self.milp.n_variables + self.n_slacks
         switch = self.inputs[self.binary]
         direction = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
         column = np.concatenate([switch, first + np.arange(len(general))])
@@ -414,7 +458,7 @@ class ElasticModel:
         return [self._distance(general, point, first), total]
 
     def _distance(self, variables: ndarray, target: ndarray, first: int) -> Constraints:
-        """Constraints t >= |v - target| for some variables, with t from column `first` on."""
+        """Constraints t >= |v - target| for some variables; the columns of t begin at `first`."""
         count = len(variables)
         row = np.arange(count)
         distance = first + row
@@ -432,44 +476,33 @@ class ElasticModel:
     def _trial_point(
         self, parts: list[Constraints], bounds: Ends, price: float, seconds: float
     ) -> TrialPoint | None:
-        """Minimise cost and penalised slack."""
+        """Minimise cost plus penalised slack."""
         n = self.milp.n_variables
-        n_slacks = 2 * len(self.outputs)
-        cost = np.concatenate([self.cost, np.full(n_slacks, price)])
-        program = self._program(cost, [self.constraints, *parts], bounds)
-        found = self._run_solver(program, seconds).point
+        cost = np.pad(self.cost, (0, self.n_slacks), constant_values=price)
+        found = self._run_solver(self._program(cost, parts, bounds), seconds).point
         if found is None:
             return None
         values = found[:n]
-        slack = np.maximum(found[n : n + n_slacks], 0.0)
+        slack = np.maximum(found[n : len(cost)], 0.0)
         return TrialPoint(values, float(self.cost @ values), float(slack.sum()))
-
-    def _solve(
-        self, cost: ndarray, parts: list[Constraints], bounds: Ends, seconds: float
-    ) -> ndarray | None:
-        """Solve, and return the values of the user's variables."""
-        found = self._run_solver(self._program(cost, parts, bounds), seconds).point
-        return None if found is None else found[: self.milp.n_variables]
 
     def _program(
         self, cost: ndarray, parts: list[Constraints], bounds: Ends, binary: bool = False
     ) -> Program:
-        """A program whose columns behind the user's variables are nonnegative or binary.
-
-        Columns behind the end of `cost` have no cost.
+        """The user's and further constraints; columns after the user's variables are nonnegative
+        or binary, those after the end of `cost` have cost zero.
         """
-        stacked = Constraints.stack(parts)
+        stacked = Constraints.stack([self.constraints, *parts])
         width = max(len(cost), int(stacked.column.max(initial=-1)) + 1)
         n_added = width - self.milp.n_variables
-        added_upper = np.full(n_added, 1.0 if binary else np.inf)
-        entries = stacked.weight, (stacked.row, stacked.column)
+        weights = stacked.weight, (stacked.row, stacked.column)
         return Program(
             np.pad(cost, (0, width - len(cost))),
-            Rows.of(sp.csr_matrix(entries, shape=(len(stacked.lower), width))),
+            Rows.of(sp.csr_matrix(weights, shape=(len(stacked.lower), width))),
             stacked.lower,
             stacked.upper,
             np.pad(bounds[0], (0, n_added)),
-            np.concatenate([bounds[1], added_upper]),
+            np.pad(bounds[1], (0, n_added), constant_values=1.0 if binary else np.inf),
             np.pad(self.milp.integer, (0, n_added), constant_values=binary),
         )
 
@@ -477,7 +510,7 @@ class ElasticModel:
         self, program: Program, seconds: float = np.inf, start: ndarray | None = None
     ) -> MIPResult:
         seconds = min(seconds, seconds_to_deadline())
-        if self.milp.others:
+        if self.milp.others:  # constraints that are not linear, which only SCIP handles
             result = solve_with_scip(self.instance.model, program, seconds, self.seed)
         else:
             result = solve_program(program, seconds, seed=self.seed, start=start)
@@ -493,7 +526,7 @@ def fixed_bounds(bounds: Ends, variables: ndarray, values: ndarray) -> Ends:
     bounds : tuple of np.ndarray
         Lower and upper bounds of all variables.
     variables : np.ndarray
-        Indices or a mask.
+        Indices of the variables to be fixed, or a mask.
     values : np.ndarray
         A full assignment.
 
@@ -509,10 +542,17 @@ def fixed_bounds(bounds: Ends, variables: ndarray, values: ndarray) -> Ends:
     return lower, upper
 
 
+def _finite(values: ndarray) -> ndarray:
+    return np.where(np.isfinite(values), values, 0.0)
+
+
 def _range_of_linearisation(jacobian: sp.csr_matrix, offset: ndarray, bounds: Ends) -> Ends:
-    """Smallest and largest values of linear functions in a box; infinite bounds count as 0."""
-    low = np.where(np.isfinite(bounds[0]), bounds[0], 0.0)
-    high = np.where(np.isfinite(bounds[1]), bounds[1], 0.0)
+    """Smallest and largest values of linear functions in a box.
+
+    Infinite bounds are replaced by 0: inputs of networks have finite ones.
+    """
+    low = _finite(bounds[0])
+    high = _finite(bounds[1])
     positive = jacobian.maximum(0)
     negative = jacobian.minimum(0)
     lowest = offset + positive @ low + negative @ high

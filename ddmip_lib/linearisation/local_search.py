@@ -1,14 +1,10 @@
 """Local search on integer network inputs by 1- and 2-flips, evaluated by the true networks."""
 
-import itertools
-from collections.abc import Sequence
-from copy import copy
-
 import numpy as np
 from numpy import ndarray
 
 from ..clock import check_time
-from .elastic import ElasticModel, TrialPoint, fixed_bounds
+from .elastic import ElasticModel, TrialPoint
 
 # Neighbours by one move, and as many by two, that are evaluated together.
 MAX_NEIGHBOURS = 300
@@ -26,9 +22,6 @@ MAX_COMPLETED_NEIGHBOURS = 8
 MIN_RELATIVE_IMPROVEMENT = 1e-7
 # Violation of a constraint on inputs, relative to its largest coefficient, that is tolerated.
 INPUT_CONSTRAINT_TOLERANCE = 1e-9
-
-Move = tuple[int, float]
-"""A variable and the change of its value."""
 
 
 class UnitMoves:
@@ -94,48 +87,33 @@ class UnitMoves:
         return None
 
     def _neighbours(self, values: ndarray) -> ndarray:
-        moves = self._moves(values)
-        chosen = self._choose_moves(moves, len(values))
+        variable, value = self._moves(values)
+        chosen = self._choose_moves(len(variable), len(values))
         points = np.repeat(values[None], len(chosen), axis=0)
-        for point, changes in zip(points, chosen, strict=True):
-            for variable, change in changes:
-                point[variable] = values[variable] + change
+        np.put_along_axis(points, variable[chosen], value[chosen], axis=1)
         points = points[self._feasible(points)]
         if len(points) or not self.on_inputs_only.any():
             return points
-        projected = []
-        for k in self._sample(len(moves), MAX_PROJECTED_MOVES):
-            point = self._project(values, moves[k])
-            if point is not None:
-                projected.append(point)
-        return np.array(projected)
+        sample = self._sample(len(variable), MAX_PROJECTED_MOVES)
+        projected = [self._project(values, variable[k], value[k]) for k in sample]
+        return np.array([point for point in projected if point is not None])
 
-    def _moves(self, values: ndarray) -> list[Move]:
-        """All changes by a unit inside the bounds."""
+    def _moves(self, values: ndarray) -> tuple[ndarray, ndarray]:
+        """All changes by a unit inside the bounds: the variables and their new values."""
         s = self.elastic.milp
-        current = values[self.variables]
-        lower = s.lower[self.variables]
-        upper = s.upper[self.variables]
-        moves = []
-        for change in (-1.0, 1.0):
-            inside = (lower <= current + change) & (current + change <= upper)
-            moves += [(int(variable), change) for variable in self.variables[inside]]
-        return moves
+        changed = values[self.variables] + np.array([[-1.0], [1.0]])
+        inside = (s.lower[self.variables] <= changed) & (changed <= s.upper[self.variables])
+        return self.variables[np.nonzero(inside)[1]], changed[inside]
 
-    def _choose_moves(self, moves: list[Move], n_values: int) -> list[Sequence[Move]]:
-        """Single moves and pairs of moves; random ones where there are too many."""
-        limit = min(MAX_NEIGHBOURS, MAX_NEIGHBOUR_VALUES // n_values)
-        limit = max(MIN_NEIGHBOURS, limit)
-        count = len(moves)
+    def _choose_moves(self, count: int, n_values: int) -> ndarray:
+        """Numbers of pairs of moves, or twice that of a single move; random ones of many."""
+        limit = max(MIN_NEIGHBOURS, min(MAX_NEIGHBOURS, MAX_NEIGHBOUR_VALUES // n_values))
         if count**2 <= MAX_PAIRS_FACTOR * limit:
-            pairs = list(itertools.combinations(range(count), 2))
+            pairs = np.stack(np.triu_indices(count, 1), axis=1)
         else:
-            pairs = self.rng.integers(count, size=(limit, 2)).tolist()
-        chosen: list[Sequence[Move]] = [(moves[k],) for k in self._sample(count, limit)]
-        for k in self._sample(len(pairs), limit):
-            first, second = pairs[k]
-            chosen.append((moves[first], moves[second]))
-        return chosen
+            pairs = self.rng.integers(count, size=(limit, 2))
+        single = np.repeat(self._sample(count, limit)[:, None], 2, axis=1)
+        return np.concatenate([single, pairs[self._sample(len(pairs), limit)]])
 
     def _sample(self, count: int, limit: int) -> ndarray:
         return np.arange(count) if count <= limit else self.rng.choice(count, limit, replace=False)
@@ -150,32 +128,20 @@ class UnitMoves:
         below = activity <= s.row_upper[chosen] + tolerance
         return np.all(above & below, axis=1)
 
-    def _project(self, values: ndarray, move: Move) -> ndarray | None:
+    def _project(self, values: ndarray, variable: int, value: float) -> ndarray | None:
         """The nearest point of the user's constraints with one variable fixed to its new value."""
-        variable, change = move
-        moved = values.copy()
-        moved[variable] += change
-        bounds = self.elastic.lower, self.elastic.upper
-        fixed = copy(self.elastic)
-        fixed.lower, fixed.upper = fixed_bounds(bounds, np.array([variable]), moved)
-        found = fixed.nearest(values)
-        self.elastic.work = fixed.work
-        return found
+        bounds = self.elastic.lower.copy(), self.elastic.upper.copy()
+        bounds[0][variable] = bounds[1][variable] = value
+        return self.elastic.fit(values, None, bounds)
 
     def _estimated_merits(self, points: ndarray, price: float) -> ndarray:
         """Merits with all variables but inputs and outputs unchanged; infinite where a network is
         not finite.
         """
-        instance = self.elastic.instance
-        s = self.elastic.milp
         points = points.copy()
-        for predictor, mapping in instance.networks:
+        for predictor, mapping in self.elastic.instance.networks:
             check_time()
             inputs = np.concatenate([mapping.at(values) for values in points])
             predicted = predictor.outputs_of(predictor.raw(inputs))
             points[:, mapping.output.ravel()] = predicted.reshape(len(points), -1)
-        activity = points @ s.rows.T
-        violation = np.maximum(s.row_lower - activity, activity - s.row_upper)
-        violation = np.maximum(0.0, violation) / self.norm
-        merits = points @ self.elastic.cost + price * violation.sum(axis=1)
-        return np.where(np.isfinite(merits), merits, np.inf)
+        return self.elastic.merits(points, price, self.norm)[0]

@@ -123,12 +123,9 @@ class GradientMultistart:
         values = np.repeat(base[None], len(at), axis=0)
         values[:, elastic.inputs] = s.lower[elastic.inputs] + elastic.range * at
         evaluated = self._evaluate(values)
-        activity = values @ s.rows.T
-        excess = np.maximum(0.0, activity - s.row_upper) - np.maximum(0.0, s.row_lower - activity)
+        merits, excess = elastic.merits(values, price, self.norm)
         gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ s.rows
-        total = _chain_rule(evaluated, gradient)
-        merits = values @ elastic.cost + price * (np.abs(excess) / self.norm).sum(axis=1)
-        return np.where(np.isfinite(merits), merits, np.inf), total[:, elastic.inputs]
+        return merits, _chain_rule(evaluated, gradient)[:, elastic.inputs]
 
     def _evaluate(self, values: ndarray) -> list[_Evaluated]:
         """Evaluate all networks, and write their outputs into `values`."""

@@ -13,7 +13,7 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
 from ..programs.mip import MIPResult, solve_program
-from ..proofs.encoding import Ends
+from ..proofs.encoding import Ends, tighten_at
 from ..proofs.exact import exact_program, has_exact_model
 from .elastic import ElasticModel, fixed_bounds
 
@@ -114,11 +114,8 @@ class FeasibilityRepair:
             return
         self.places.append(inputs)
         s = self.incumbent.instance.milp
-        lower = s.lower.copy()
-        upper = s.upper.copy()
-        lower[self.inputs] = np.maximum(lower[self.inputs], inputs - self.radius)
-        upper[self.inputs] = np.minimum(upper[self.inputs], inputs + self.radius)
-        box = fixed_bounds((lower, upper), self.fixed, values)
+        box = fixed_bounds((s.lower, s.upper), self.fixed, values)
+        tighten_at(box, self.inputs, inputs - self.radius, inputs + self.radius)
         seconds = self.deadline - now()
         result = search_box(self.incumbent, box, seconds, REPAIR_NODES, self.seed)
         if result.point is not None:
@@ -230,8 +227,7 @@ def _input_box(instance: Instance, values: ndarray, radius: float) -> Ends:
     """Bounds of the network inputs alone: other variables keep theirs, relaxed by the tolerance."""
     inputs = instance.free_inputs
     bounds = ElasticModel(instance).box(values, radius)
-    lower = np.full(len(values), -np.inf)
-    upper = np.full(len(values), np.inf)
-    lower[inputs] = bounds[0][inputs]
-    upper[inputs] = bounds[1][inputs]
-    return lower, upper
+    infinite = np.full(len(values), np.inf)
+    box = -infinite, infinite
+    tighten_at(box, inputs, bounds[0][inputs], bounds[1][inputs])
+    return box

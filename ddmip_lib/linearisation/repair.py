@@ -4,8 +4,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..clock import now
-from ..model.incumbent import Incumbent
-from ..model.repair import Start
+from ..model.incumbent import Incumbent, Start
 from ..proofs.encoding import Ends
 from ..proofs.exact import has_exact_model
 from .elastic import ElasticModel
@@ -31,31 +30,31 @@ class _StartRepair:
         self.exact = has_exact_model(instance)
         self.target = instance.rounded(np.clip(values, s.lower, s.upper))
 
+    @property
+    def seconds_left(self) -> float:
+        return max(self.deadline - now(), 0.0)
+
     def by_linearisation(self, bounds: Ends) -> bool:
-        point = self.target
+        point: ndarray | None = self.target
         for _ in range(MAX_LINEARISATIONS):
-            seconds = self.deadline - now()
-            if seconds <= 0:
+            if point is None or not self.seconds_left:
                 return False
             tangent = linearise(self.elastic.instance, point)
-            found = self.elastic.fit(self.target, tangent, bounds, seconds)
-            if found is None:
-                return False
-            if self._is_feasible(found):
+            point = self.elastic.fit(self.target, tangent, bounds, self.seconds_left)
+            if self._is_feasible(point):
                 return True
-            point = found
         return False
 
     def by_exact_model(self, bounds: Ends) -> bool:
-        seconds = self.deadline - now()
-        if not self.exact or seconds <= 0:
+        if not self.exact or not self.seconds_left:
             return False
-        found = search_box(self.incumbent, bounds, seconds, REPAIR_NODES).point
-        return found is not None and self._is_feasible(found)
+        box = search_box(self.incumbent, bounds, self.seconds_left, REPAIR_NODES)
+        return self._is_feasible(box.point)
 
-    def _is_feasible(self, values: ndarray) -> bool:
-        seconds = max(self.deadline - now(), 0.0)
-        return self.incumbent.consider_inputs(values, seconds).feasible
+    def _is_feasible(self, values: ndarray | None) -> bool:
+        if values is None:
+            return False
+        return self.incumbent.consider_inputs(values, self.seconds_left).feasible
 
 
 def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:

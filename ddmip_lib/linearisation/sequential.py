@@ -17,6 +17,7 @@ from ..proofs.encoding import relax_bounds, relaxed_program
 from ..proofs.exact import has_exact_model
 from ..renamed import renamed_fields
 from .elastic import ElasticModel, TrialPoint
+from .first_points import submit_first_points
 from .local_search import UnitMoves
 from .multistart import GradientMultistart
 from .neighbourhood import TOO_LARGE, search_box
@@ -76,6 +77,7 @@ class SequentialMIP(Method):
     predicted (`TrustRegion`). At the end of a descent, integer inputs are changed by a unit, one or
     two at a time, and evaluated by the networks (`UnitMoves`).
 
+    Without a feasible start, the first point is one of cheap candidates (`submit_first_points`).
     Starts are that of the problem, the middle of the box, end points of gradient runs
     (`GradientMultistart`), random points, and then also points close to the incumbent. For ReLU
     networks, *exact neighbourhoods* alternate with them: the exact model in a box around the
@@ -150,6 +152,7 @@ class SequentialMIP(Method):
         device = torch.device(self.device)
         screen_on = None if device.type == "cpu" else device
         incumbent = run.incumbent(screen_on=screen_on, repair=near_start)
+        submit_first_points(run, incumbent)
         state = MultistartState(self, run, incumbent)
         status = state.search()
         run.details = state.details
@@ -289,7 +292,7 @@ class MultistartState:
     def start(self) -> ndarray | None:
         """Return the point at which the next descent begins, or None."""
         self.starts += 1
-        given = self.run.problem.start
+        given = self.run.start
         if self.starts > 1 or given is None:
             return self.elastic.nearest(self._target())
         values = self.run.instance.assignment(given, rest=0.0)

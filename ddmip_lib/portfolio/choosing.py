@@ -14,9 +14,10 @@ from ..model.blocks import Blocks
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure
+from ..model.text import counted
 from ..pricing import PriceCoordination
 from ..pricing.recognition import find_blocks
-from ..proofs.exact import has_exact_model
+from ..proofs.exact import has_exact_model, has_one_input_models
 from ..proofs.tables import unfixed
 
 MAX_ENUMERATED_COMBINATIONS = 50_000
@@ -85,7 +86,7 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     provable = (
         exact
         and instance.nonlinear_units <= MAX_UNITS_FOR_LONG_PROOF
-        and not isinstance(blocks, Blocks)
+        and (not isinstance(blocks, Blocks) or has_one_input_models(instance))
     )
     plan.append(_planned_linearisation(instance, exact, general, provable))
     if general:
@@ -118,7 +119,7 @@ def _planned_prices(blocks: Blocks | Structure, client: Any) -> PlannedMethod:
     else:
         links = len(blocks.capacities)
         fraction = 0.4
-    why = f"{blocks.n} blocks, linked by {_counted(links, 'constraint')}"
+    why = f"{blocks.n} blocks, linked by {counted(links, 'constraint')}"
     solver = PriceCoordination(client=client)
     return PlannedMethod(solver, fraction, why, repeat_while_improving=general)
 
@@ -127,7 +128,7 @@ def _planned_linearisation(
     instance: Instance, exact: bool, general: bool, provable: bool
 ) -> PlannedMethod:
     inputs = instance.free_inputs
-    evaluations = _counted(sum(len(mapping.index) for mapping in instance.maps), "evaluation")
+    evaluations = counted(sum(len(mapping.index) for mapping in instance.maps), "evaluation")
     integers = int(instance.milp.integer[inputs].sum())
     kind = "ReLU networks, exact near a point" if exact else "differentiable networks"
     why = f"{evaluations} of networks, {len(inputs)} free inputs ({integers} integer); {kind}"
@@ -138,10 +139,6 @@ def _planned_linearisation(
     elif provable:
         fraction = 0.35
     return PlannedMethod(SequentialMIP(max_failed_starts=failed_starts), fraction, why)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def combinations(instance: Instance) -> int | None:

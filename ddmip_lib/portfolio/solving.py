@@ -2,35 +2,48 @@
 
 import itertools
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..certificates import certify
 from ..clock import now
-from ..errors import ProofError, UnsupportedNetworkError
+from ..errors import ProofError
+from ..linearisation.first_points import submit_first_points
 from ..linearisation.neighbourhood import FeasibilityRepair
 from ..linearisation.repair import near_start
 from ..methods import Callback, ProgressEvent, Run
 from ..methods.method import infeasible_solution
 from ..methods.run import ENDED_BY_TIME_LIMIT, ENDED_BY_USER, start_run
 from ..model.blocks import Blocks
+from ..model.goal import Goal
 from ..model.incumbent import Incumbent, PointCallback
+from ..model.left_out import left_out
 from ..model.log import Log, LogEntry
 from ..model.problem import NeuralMIP
-from ..model.progress import report_progress
+from ..model.progress import logger, report_progress
 from ..model.solution import Solution, contradiction
+from ..model.text import shown
 from ..pricing.recognition import find_blocks
 from ..proofs.checking import require_uncrossed
-from ..proofs.exact import MAX_EXACT_UNITS, exact_program
+from ..proofs.exact import exact_program
 from ..renamed import renamed_keywords
 from ..workers import check_client
 from .choosing import PlannedMethod, methods_for
+from .components import ComponentSearch, components_of
+from .options import SolveOptions, torch_threads
+from .proving import WITHOUT_PROOF, planned_proof
 
-PROVED = ("optimal", "infeasible")
+PROVED = ("optimal", "gap_limit", "infeasible")
 """Statuses that end a run with a proof."""
 MAX_ROUNDS_WITHOUT_IMPROVEMENT = 3
-"""Rounds of all methods in a row without a better point that end the search for points."""
+"""Rounds of all methods in a row without a better point that end the search for points, at least:
+no fewer than the rounds until the last better point.
+"""
+EXPLORED = "an exact model of the whole problem has no better point"
+NOTHING_LEFT = "rounds with other seeds found nothing better, and no other proof is left"
+"""Reasons to end before the time limit with an open gap."""
 LINEAR_BOUND_TIME_FRACTION = 0.3
 """Fraction of the time left for a bound by linear bounds before further rounds of the methods."""
 MAX_INPUTS_FOR_ALL_TIME = 8
@@ -48,16 +61,29 @@ def solve(
     on_point: PointCallback | None = None,
     callback: Callback | None = None,
     client: Any = None,
+    *,
+    gap: float | None = None,
+    absolute_gap: float = 0.0,
+    target: float | None = None,
+    threads: int | None = None,
+    points_only: bool = False,
+    proof_only: bool = False,
 ) -> Solution:
     """Return the best verified point found within the time, and a checked bound if one is proved.
 
-    The methods of the plan (`methods_for`) run one after another, each from the incumbent: an
-    enumeration of all combinations of inputs if they are few, price coordination if blocks share
-    resources, sequential linearisation, Algorithm 1. A proof follows, which may find a better
-    point. If its bound rises too slowly, it is given up, and the methods run again with other
-    seeds until the time is over or three rounds find nothing better; then the proof is tried
-    again. If an exact model of the whole problem has no better point, the proof follows at once.
-    If enumeration ends with status "claimed_optimal" and no proof succeeds, so does `solve`, and
+    Parts of the problem without a common constraint or network sample are solved one by one, and
+    their points and bounds added. Without a feasible start, cheap candidates are evaluated and
+    completed first. Then the methods of the plan (`methods_for`) run one after another, each from
+    the incumbent: an enumeration of all combinations of inputs if they are few, price coordination
+    if blocks share resources, sequential linearisation, Algorithm 1. A proof follows, which may
+    find a better point. If its bound rises too slowly, it is given up, and the methods run again
+    with other seeds; then the proof is tried again with all the time that is left.
+
+    The run ends as soon as the gap is closed. With the status "converged" or "no_solution_found"
+    it ends before its time limit if an exact model of the whole problem has no better point, or if
+    no further proof is left and as many rounds of all methods in a row found nothing better as
+    there were until the last better point, at least three; ``details["ended"]`` states which. If
+    enumeration ends with status "claimed_optimal" and no proof succeeds, so does `solve`, and
     ``details["checked_bound"]`` is the bound that was proved.
 
     The result is the same in every call with the same arguments, provided that no method reaches
@@ -80,18 +106,35 @@ def solve(
         the run stops.
     client
         A `distributed.Client` for price coordination and certificates.
+    gap
+        |objective - bound| / |objective| at which the run ends: with the status "optimal" if it
+        is at most 1e-4, else "gap_limit". By default proofs end at 1e-5, and a gap of at most
+        1e-4 counts as closed.
+    absolute_gap
+        Difference of objective and bound at which the run ends too.
+    target
+        Objective at which the run ends with the status "target_reached": as soon as a method has
+        verified a point at least as good.
+    threads
+        Threads of PyTorch during the run, and processes of a proof at most; SCIP and HiGHS use one
+        thread. None leaves both as they are.
+    points_only
+        Whether only methods run, and no proof follows.
+    proof_only
+        Whether only a proof runs, of the start (`NeuralMIP.set_start`) if there is one.
 
     Returns
     -------
     Solution
-        Its ``details["log"]`` names the methods that ran, and why.
+        Its ``details["log"]`` names the methods that ran, and why; ``details["left_out"]`` what
+        proofs leave out of the problem (`LeftOut`).
 
     Raises
     ------
     TypeError
         If `problem`, `callback` or `client` has the wrong type.
     ValueError
-        If `time_limit` or `seed` has an invalid value, or the problem has no predictor.
+        If an argument has an invalid value, or the problem has no predictor.
 
     Examples
     --------
@@ -103,10 +146,12 @@ def solve(
     ['enumeration']
     """
     check_client(client)
+    options = SolveOptions(Goal.of(gap, absolute_gap, target), threads, points_only, proof_only)
     run = start_run(problem, time_limit, seed, on_point, callback, "solve")
+    run.goal = options.goal
 
     def run_plan() -> Solution:
-        run.state = Portfolio(run, run.incumbent(repair=near_start), client)
+        run.state = Portfolio(run, run.incumbent(repair=near_start), client, options)
         return run.state.run_plan()
 
     def interrupted(status: str) -> Solution:
@@ -115,7 +160,8 @@ def solve(
         run.state.interrupt(status)
         return run.state.solution()
 
-    return run.finish(run_plan, interrupted, progress)
+    with torch_threads(threads):
+        return run.finish(run_plan, interrupted, progress)
 
 
 class Portfolio:
@@ -133,10 +179,17 @@ class Portfolio:
         Whether another proof would give the same bound.
     """
 
-    def __init__(self, run: Run, incumbent: Incumbent, client: Any = None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        incumbent: Incumbent,
+        client: Any = None,
+        options: SolveOptions | None = None,
+    ) -> None:
         self.run = run
         self.incumbent = incumbent
         self.client = client
+        self.options = options or SolveOptions()
         self.log = run.details["log"] = Log()
         self.problem = run.problem.with_own_start()
         self.problem.start_failed = incumbent.values is None
@@ -152,23 +205,48 @@ class Portfolio:
     def over(self) -> bool:
         """Whether the run ends before any other method or proof."""
         ended = self.status != "converged" or self.run.interrupted
-        return ended or self.run.seconds_left <= 0
+        return ended or self.incumbent.reached_target or self.run.seconds_left <= 0
 
     def run_plan(self) -> Solution:
         """Run all methods of the plan, then proofs and further rounds of the methods."""
         infeasible = infeasible_solution(self.run)
         if infeasible is not None:
-            reason = "ranges of the networks' outputs contradict the constraints"
-            self.record("ranges", infeasible.status, self.run.began, reason)
+            self.in_progress = "ranges", self.run.began
+            self.record("infeasible", "ranges of the networks' outputs contradict the constraints")
             return replace(infeasible, details={**infeasible.details, "log": self.log})
+        self._note_left_out()
+        parts = components_of(self.problem, self.run.instance)
+        if parts:
+            ComponentSearch(self, parts, solve).search()
+            return self.solution()
+        if self.options.proof_only:
+            self.prove(last=True)
+            return self.solution()
+        self.record_left_out()
+        self.first_points()
         plan = methods_for(self.problem, self.run.instance, self.client)
         self.first_round(plan)
-        no_point = self.incumbent.values is None
-        self.prove(patient=self.claim is None and (self.explored or no_point))
+        self.prove()
         self.further_rounds(plan)
         if self.claim is None:  # a second proof of a claim would fail as the first one did
-            self.prove()
+            self.prove(last=True)
         return self.solution()
+
+    def _note_left_out(self) -> None:
+        """State in details and log what proofs leave out of the problem."""
+        parts = left_out(self.run.instance)
+        if parts:
+            self.run.details["left_out"] = parts
+        for part in parts:
+            logger.info("%s", part)
+
+    def first_points(self) -> None:
+        """Submit cheap candidates unless the start is feasible."""
+        self.in_progress = "first points", now()
+        tried = submit_first_points(self.run, self.incumbent)
+        if tried:
+            found = self.incumbent.values is not None
+            self.record("found" if found else "no_solution_found", tried)
 
     def first_round(self, plan: list[PlannedMethod]) -> None:
         """Run each method once, or as long as it improves the incumbent if the plan says so."""
@@ -180,16 +258,21 @@ class Portfolio:
                     break
 
     def further_rounds(self, plan: list[PlannedMethod]) -> None:
-        """Run the methods with other seeds until several rounds in a row find nothing better."""
+        """Run the methods with other seeds until several rounds in a row find nothing better: as
+        many as there were until the last better point.
+        """
         failed = 0
+        needed = 0
         for number in itertools.count(1):
-            if self.over or self.explored or failed == MAX_ROUNDS_WITHOUT_IMPROVEMENT:
+            patience = max(MAX_ROUNDS_WITHOUT_IMPROVEMENT, needed)
+            if self.over or self.explored or failed >= patience:
                 return
             failed += 1
             for planned in plan:
                 seconds = planned.later_fraction * self.run.time_limit
                 if planned.later_fraction and self.run_method(planned, seconds, number):
                     failed = 0
+                    needed = number
 
     def run_method(self, planned: PlannedMethod, seconds: float, number: int) -> bool:
         """Run a method unless the run is over; return whether the incumbent is another one."""
@@ -202,39 +285,41 @@ class Portfolio:
 
     def take(self, solver: Any, seconds: float, why: str, seed: int) -> None:
         """Run a method from the incumbent and take over its point, its bound and its prices."""
-        began = now()
-        self.in_progress = solver.method, began
+        self.in_progress = solver.method, now()
+        logger.debug("%s begins, for %.3g s: %s", solver.method, seconds, why)
         self._start_at_incumbent()
-        if self.run.callback is not None:
+        if self.run.callback is not None or self.run.goal.target is not None:
             solver = replace(solver, callback=self.notify)
         found = solver.solve(self.problem, seconds, seed, on_point=self.run.on_point)
-        self._take_point(found, began)
+        self._take_point(found)
         self._take_bound(found)
         self.prices = found.details.get("prices", self.prices)
         self.claim = found if found.status == "claimed_optimal" else None
         explored_radius = found.details.get("explored_radius", 0.0)
         self.explored = explored_radius >= 1.0 or self.claim is not None
-        if "interrupted" in found.details or self.stopped:
+        if ("interrupted" in found.details or self.stopped) and not self.incumbent.reached_target:
             self.status = "stopped"
         elif found.status == "infeasible" and self.incumbent.values is None:
             self.status = "infeasible"
-        self.record(found.method, found.status, began, why)
+        self.record(found.status, why)
 
     def _start_at_incumbent(self) -> None:
         values = self.incumbent.values
         if values is None:
             return
         instance = self.run.instance
-        self.problem.start = instance.inputs(values)
+        values = instance.restrict(values)
+        self.problem.start = instance.stated.inputs(values)
         self.problem.start_failed = False
-        self.problem.start_point = dict(zip(instance.milp.position, values.tolist(), strict=True))
+        addresses = instance.stated.milp.position
+        self.problem.start_point = dict(zip(addresses, values.tolist(), strict=False))
 
-    def _take_point(self, found: Solution, began: float) -> None:
+    def _take_point(self, found: Solution) -> None:
         """Submit the point of a method, dated when the method found it."""
         values = found.values if found.nearest is None else found.nearest.values
         if values is None:
             return
-        offset = began - self.run.began
+        offset = self.in_progress[1] - self.run.began
         improvements = [
             (offset + seconds, objective)
             for seconds, objective in found.details.get("incumbents", [])
@@ -254,10 +339,12 @@ class Portfolio:
         if bound is not None and proof is not None and proof.checked:
             self.run.raise_bound(self.run.instance.milp.sign * bound, proof)
         if self.run.gap_closed:
-            self.status = "optimal"
+            self.status = self.run.closed_status
 
     def notify(self, event: ProgressEvent) -> bool:
-        """Pass on the event of a method with the best objective and bound of the whole run."""
+        """Pass on the event of a method with the best objective and bound of the whole run; return
+        whether the method ends, by the callback or at the target.
+        """
         sign = self.run.instance.milp.sign
         bound = event.bound if self.run.bound is None else self.run.bound
         objective = event.objective
@@ -265,14 +352,23 @@ class Portfolio:
         if best is not None and (objective is None or sign * best <= sign * objective):
             objective = best
         self.stopped = self.run.notify(bound, objective)
-        return self.stopped
+        return self.stopped or self.run.goal.reached(objective, sign)
 
-    def record(self, method: str, status: str, began: float, why: str) -> None:
-        """Append an entry to the log."""
+    def record(self, status: str, why: str) -> None:
+        """Append what was in progress to the log, with the status with which it ended."""
+        method, began = self.in_progress
         objective = self.incumbent.objective
         entry = LogEntry(method, status, objective, self.run.bound, now() - began, why)
         self.log.append(entry)
+        numbers = shown(entry.objective), shown(entry.bound)
+        logger.debug("%s ends: %s, objective %s, bound %s: %s", method, status, *numbers, why)
         report_progress("solve", entry.bound, turn=True)
+
+    def record_left_out(self) -> None:
+        """Name the constraints that methods and proofs leave out in the log."""
+        for left in self.run.instance.left_out:
+            self.in_progress = "reformulation", now()
+            self.record("left out", str(left))
 
     def interrupt(self, status: str) -> None:
         """Record what was in progress when the time limit, a callback or Ctrl-C ended the run."""
@@ -282,45 +378,42 @@ class Portfolio:
             reason = ENDED_BY_USER
         elif self.status not in PROVED:
             self.status = "time_limit"
-        method, began = self.in_progress
-        self.record(method, status, began, reason)
+        self.record(status, reason)
 
-    def prove(self, patient: bool = True) -> None:
+    def prove(self, last: bool = False) -> None:
         """Prove a bound: by prices, by an exact model of the networks, or by linear bounds.
 
-        Unless `patient`, a proof that will not be complete in time leaves time to the methods.
+        A proof that will not be complete in time leaves time to the methods, unless it is the
+        `last` or no method would find a better point.
         """
-        if self.over or self.proof_complete:
+        if self.over or self.proof_complete or self.options.points_only:
             return
-        began = now()
         instance = self.run.instance
         seconds = self.run.seconds_left
-        self.in_progress = "proof", began
+        no_point = self.incumbent.values is None
+        patient = last or (self.claim is None and (self.explored or no_point))
+        self.in_progress = "proof", now()
         report_progress("proof", float(instance.milp.sign * self.run.lower_bound), turn=True)
-        try:
-            graphs = instance.graphs
-        except UnsupportedNetworkError as error:
+        planned = planned_proof(instance, self.priced, not no_point)
+        if planned.method in WITHOUT_PROOF:
             self.proof_complete = True
-            self.record("proof", "not possible", began, str(error))
-            return
-        units = instance.nonlinear_units
-        priced = isinstance(find_blocks(self.problem, instance), Blocks)
-        if priced and self.incumbent.values is not None:
-            self._prove_by_certificate(began, "prices, and a search of every block", seconds)
-        elif units > MAX_EXACT_UNITS:
-            self.proof_complete = True
-            reason = f"the exact model has {units} units, more than {MAX_EXACT_UNITS}"
-            self.record("proof", "not tried", began, reason)
-        elif priced or not any(graph.curved for graph in graphs):
-            self._prove_by_exact_model(began, patient)
+            self.record(*planned)
+        elif planned.method == "prices":
+            self._prove_by_certificate(planned.reason, seconds)
+        elif planned.method == "exact model":
+            self._prove_by_exact_model(patient)
         else:
             few_inputs = len(instance.free_inputs) <= MAX_INPUTS_FOR_ALL_TIME
             if not (patient or (self.claim is None and few_inputs)):
                 seconds *= LINEAR_BOUND_TIME_FRACTION
-            reason = "linear bounds of the networks, and a search that splits inputs"
-            self._prove_by_certificate(began, reason, seconds)
+            self._prove_by_certificate(planned.reason, seconds)
 
-    def _prove_by_exact_model(self, began: float, patient: bool) -> None:
+    @cached_property
+    def priced(self) -> bool:
+        """Whether blocks share resources as in `Blocks`, so that prices give a bound."""
+        return isinstance(find_blocks(self.problem, self.run.instance), Blocks)
+
+    def _prove_by_exact_model(self, patient: bool) -> None:
         run = self.run
         program = exact_program(run.instance, self.incumbent.units)
         repair = FeasibilityRepair(self.incumbent, run.deadline, run.seed)
@@ -329,7 +422,7 @@ class Portfolio:
         if proved.bound == np.inf and self.incumbent.values is None:
             self.status = "infeasible"
         elif run.gap_closed:
-            self.status = "optimal"
+            self.status = run.closed_status
         status = "time_limit"
         if self.status in PROVED:
             status = self.status
@@ -337,15 +430,24 @@ class Portfolio:
             status = "open"
         elif run.seconds_left > 0:
             status = "given up"
-        self.record("proof", status, began, f"exact model, {proved.nodes} nodes")
+        self.record(status, f"exact model, {proved.nodes} nodes")
 
-    def _prove_by_certificate(self, began: float, why: str, seconds: float) -> None:
+    def _prove_by_certificate(self, why: str, seconds: float) -> None:
         """Certify the incumbent by its bound, within these seconds."""
         given = self.run.solution("converged")
         if self.prices is not None:
             given.details["prices"] = self.prices
-        found = certify(self.problem, given, None, seconds, seed=self.run.seed, client=self.client)
-        self.proof_complete = now() - began < ENDED_BY_ITSELF * seconds
+        found = certify(
+            self.problem,
+            given,
+            time_limit=seconds,
+            workers=self.options.threads if self.client is None else None,
+            seed=self.run.seed,
+            client=self.client,
+            gap=self.run.goal.gap_argument,
+            absolute_gap=self.run.goal.absolute_gap,
+        )
+        self.proof_complete = now() - self.in_progress[1] < ENDED_BY_ITSELF * seconds
         if found.values is not None:
             self.incumbent.consider(found.values)
         if found.status != "infeasible":
@@ -358,22 +460,24 @@ class Portfolio:
                 " report this problem."
             )
         status = "open" if found.status == "converged" else found.status
-        self.record("proof", status, began, why)
+        self.record(status, why)
 
     def solution(self) -> Solution:
         """Return the incumbent with the checked bound, or with a claim that it does not refute."""
-        run = self.run
-        require_uncrossed(self.incumbent, run.lower_bound, "proved during the run")
-        bound = run.bound
-        proof = None if bound is None else run.proof
+        require_uncrossed(self.incumbent, self.run.lower_bound, "proved during the run")
         status = self._final_status()
+        bound = None if status == "infeasible" else self.run.bound
+        proof = None if bound is None else self.run.proof
         if status == "stopped":
-            run.details["interrupted"] = True
+            self.run.details["interrupted"] = True
+        elif status in ("converged", "no_solution_found"):
+            self.run.details["ended"] = EXPLORED if self.explored else NOTHING_LEFT
+        found = self.run.solution(status, bound=bound, proof=proof)
         if self.claim is None or status not in ("converged", "time_limit"):
-            return run.solution(status, bound=bound, proof=proof)
-        claimed = run.solution("stopped", bound=self.claim.bound, proof=self.claim.proof)
+            return found
+        claimed = replace(found, bound=self.claim.bound, proof=self.claim.proof)
         if contradiction(claimed, "claimed_optimal"):
-            return run.solution(status, bound=bound, proof=proof)
+            return found
         if bound is not None:
             claimed.details["checked_bound"] = bound
         return replace(claimed, status="claimed_optimal")
@@ -381,6 +485,8 @@ class Portfolio:
     def _final_status(self) -> str:
         if self.status in PROVED:
             return self.status
+        if self.incumbent.reached_target:
+            return "target_reached"
         if self.status == "stopped" or self.run.interrupted:
             return "stopped"
         if self.status == "time_limit" or self.run.seconds_left <= 0:

@@ -21,7 +21,6 @@ from .master import (
     MAX_FREE_BLOCKS,
     MasterSolution,
     RestrictedMaster,
-    TradePrices,
     solve_master_by_sifting,
 )
 
@@ -29,7 +28,29 @@ ROUNDING_BATCH = 4096
 """Number of columns that rounding considers at once."""
 
 
-class ColumnPool:
+class Columns:
+    """The columns found so far, as parallel arrays.
+
+    Attributes
+    ----------
+    value
+        Objective coefficients, (k,).
+    use
+        Coefficients in the coupling constraints, (k, m).
+    """
+
+    value: ndarray
+    use: ndarray
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def _append(self, **columns: ndarray) -> None:
+        for name, array in columns.items():
+            setattr(self, name, np.concatenate([getattr(self, name), array]))
+
+
+class ColumnPool(Columns):
     """The columns found so far, as parallel arrays.
 
     Parameters
@@ -61,9 +82,6 @@ class ColumnPool:
         draw = np.random.default_rng(0)
         self.hash_factors = draw.integers(2**64, size=1 + self.u.shape[1], dtype=np.uint64) | 1
 
-    def __len__(self) -> int:
-        return len(self.at)
-
     @property
     def block(self) -> ndarray:
         """Block of each column."""
@@ -85,11 +103,7 @@ class ColumnPool:
         # sorting, since a lookup table over the range of hashes would not fit into memory
         new = first[~np.isin(key[first], self.key, kind="sort")]
         use = self.blocks.use(at[new], u[new], value[new])
-        self.at = np.concatenate([self.at, at[new]])
-        self.u = np.concatenate([self.u, u[new]])
-        self.value = np.concatenate([self.value, value[new]])
-        self.use = np.concatenate([self.use, use])
-        self.key = np.concatenate([self.key, key[new]])
+        self._append(at=at[new], u=u[new], value=value[new], use=use, key=key[new])
 
     def _key(self, at: ndarray, u: ndarray) -> ndarray:
         """Hash the columns, with points rounded to 1e-7 of the box.
@@ -117,7 +131,7 @@ class ColumnPool:
         blocks = self.blocks
         missing = not blocks.optional and len(np.unique(self.block)) < blocks.n
         if missing or not len(self):
-            lacking = np.array([np.inf]) if missing else np.maximum(-blocks.capacities, 0.0)
+            lacking = np.inf if missing else float(np.maximum(-blocks.capacities, 0.0).sum())
             none = np.zeros(len(blocks.capacities)), np.zeros(blocks.n), np.zeros(len(self))
             return MasterSolution(0.0, *none, lacking)
         solution = self._solve(earlier)
@@ -135,8 +149,8 @@ class ColumnPool:
         feasible = known_prices is not None or (blocks.optional and (capacities >= 0).all())
         if feasible and blocks.n > MAX_FREE_BLOCKS:
             return solve_master_by_sifting(master, known_prices)
-        none = np.zeros(len(capacities))
-        return master.solve_in_two_phases(TradePrices(none + 1.0, none))
+        free = np.zeros(len(capacities))
+        return master.solve_in_two_phases(master.bought_and_sold(free + 1.0, free))
 
     def reduced(self, lp: MasterSolution) -> ndarray:
         """Return the reduced cost of each column, positive where it would improve the program."""

@@ -15,17 +15,17 @@ from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..methods.run import start_run
 from ..model.blocks import Blocks
-from ..model.incumbent import PointCallback
+from ..model.incumbent import Incumbent, PointCallback
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import Solution
 from ..model.structure import Structure
 from ..renamed import renamed_fields, renamed_keywords
 from ..workers import Executor, check_client
-from .general_blocks import coordinate
+from .general_blocks import GeneralColumnGeneration
 from .network_oracle import NetworkOracle, PricingResult
 from .recognition import require_blocks
-from .state import CoordinationState, Round
+from .state import ColumnGeneration, CoordinationState, Round
 
 SELECTION_TIME_FRACTION = 0.5
 """Fraction of the time that is kept for the selection by SCIP."""
@@ -85,9 +85,8 @@ class PriceCoordination(Method):
 
     Examples
     --------
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> solution = PriceCoordination().solve(water_potability(n=3, net=mlp(2, 16, 9, seed=1)))
+    >>> from ddmip_lib.problems import shared_budget
+    >>> solution = PriceCoordination().solve(shared_budget())
     >>> solution.status, solution.objective <= solution.details["lp_value"] + 1e-6
     ('converged', True)
     """
@@ -135,18 +134,19 @@ class PriceCoordination(Method):
     def run(self, run: Run) -> Solution:
         """Run rounds until no column is missing, then select columns."""
         blocks = require_blocks(run.problem, run.instance, self.method)
+        incumbent = run.incumbent()
         if isinstance(blocks, Structure):
-            return coordinate(run, blocks, self.max_rounds, self.max_failed_rounds)
-        state = self._first_state(run, blocks)
+            search = GeneralColumnGeneration(incumbent, blocks, run.deadline, run.seed)
+            run.state = search
+            return search.solution(run, search.run(run, self.max_rounds, self.max_failed_rounds))
+        state = self._first_state(run, blocks, incumbent)
         run.state = state
         return state.solution(run, self._rounds(state, run))
 
     def interrupted(self, run: Run, status: str) -> Solution:
         """Return the best verified point of a run that ended early."""
-        if run.state is None:
-            return run.interrupted_solution(status)
-        solution: Solution = run.state.solution(run, status)
-        return solution
+        state: ColumnGeneration | None = run.state
+        return run.interrupted_solution(status) if state is None else state.solution(run, status)
 
     def _rounds(self, state: CoordinationState, run: Run) -> str:
         """Generate and select columns; return the status."""
@@ -210,11 +210,11 @@ class PriceCoordination(Method):
             raise ProblemError(
                 f"single rounds need blocks of the form of Blocks: call solve() for {blocks!r}."
             )
-        return self._first_state(run, blocks)
+        return self._first_state(run, blocks, run.incumbent())
 
-    def _first_state(self, run: Run, blocks: Blocks) -> CoordinationState:
+    def _first_state(self, run: Run, blocks: Blocks, incumbent: Incumbent) -> CoordinationState:
         executor = Executor(self.client)
-        return CoordinationState.empty(blocks, run.incumbent(), run.deadline, run.seed, executor)
+        return CoordinationState.empty(blocks, incumbent, run.deadline, run.seed, executor)
 
     @renamed_keywords(market="state", seen="prices")
     def round(self, state: CoordinationState, prices: ndarray | None = None) -> None:

@@ -21,7 +21,6 @@ from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.instance import Instance
 from ..model.progress import report_progress
-from ..model.solution import Solution
 from ..model.structure import Structure
 from .general_columns import GeneralColumns
 from .state import ColumnGeneration
@@ -38,28 +37,6 @@ STEP_SECONDS = 3.0
 """Time limit of one step."""
 CHOICE_SECONDS = 3.0
 """Time limit of one choice of columns."""
-
-
-def coordinate(run: Run, structure: Structure, max_rounds: int, max_failed_rounds: int) -> Solution:
-    """Run column generation for the blocks of a problem.
-
-    Parameters
-    ----------
-    run
-        The call of the method.
-    structure
-        The blocks.
-    max_rounds, max_failed_rounds
-        As in `GeneralColumnGeneration.run`.
-
-    Returns
-    -------
-    Solution
-        The best verified point.
-    """
-    search = GeneralColumnGeneration(run.incumbent(), structure, run.deadline, run.seed)
-    run.state = search
-    return search.solution(run, search.run(run, max_rounds, max_failed_rounds))
 
 
 class JointElasticModel(ElasticModel):
@@ -156,12 +133,17 @@ class GeneralColumnGeneration(ColumnGeneration):
         """
         failed = 0
         before = None
+        start = None
+        if run.start is not None:
+            start = self.instance.assignment(run.start, rest=0.0)
         for k in range(max_rounds):
             if self.seconds_left <= 0:
                 return "time_limit"
             if failed >= 2 * max_failed_rounds:
                 return "converged"
-            self.round(self._start(run, k))
+            if k > 0:
+                start = self._random_point() if k % 2 == 0 else None
+            self.round(start)
             report_progress(turn=True)
             if run.notify():
                 return "stopped"
@@ -170,14 +152,6 @@ class GeneralColumnGeneration(ColumnGeneration):
             failed = failed + 1 if found == before else 0
             before = found
         return "iteration_limit"
-
-    def _start(self, run: Run, k: int) -> ndarray | None:
-        """Return the start of round k, None for the best known columns."""
-        if k == 0 and run.problem.start is not None:
-            return self.instance.assignment(run.problem.start, rest=0.0)
-        if k > 0 and k % 2 == 0:
-            return self._random_point()
-        return None
 
     def details(self) -> dict[str, Any]:
         """Return the details of a solution; prices are those of a minimisation."""

@@ -20,13 +20,14 @@ from ..model.incumbent import Incumbent
 from ..model.structure import Structure
 from ..model.verification import TOLERANCE
 from ..programs.mip import solve_program
-from .master import MasterSolution, MasterVariables, RestrictedMaster, TradePrices
+from .columns import Columns
+from .master import MasterSolution, MasterVariables, RestrictedMaster
 
 MAX_CHOICE_NODES = 2000
 """Number of nodes of HiGHS for one choice of columns."""
 
 
-class GeneralColumns:
+class GeneralColumns(Columns):
     """The columns found so far, as parallel arrays.
 
     Parameters
@@ -66,9 +67,6 @@ class GeneralColumns:
         self.value = np.zeros(0)
         self.use = np.zeros((0, self.coupling.shape[0]))
 
-    def __len__(self) -> int:
-        return len(self.block)
-
     def add(self, values: ndarray) -> None:
         """Append the parts of a point that satisfy their block's constraints and are new.
 
@@ -85,10 +83,8 @@ class GeneralColumns:
         key = np.round(np.vstack([known, found]), 9)
         first = np.sort(np.unique(key, axis=0, return_index=True)[1])
         new = first[first >= len(self)] - len(self)
-        self.block = np.append(self.block, blocks[new])
-        self.value = np.append(self.value, value[new])
-        self.use = np.vstack([self.use, use[new]])
-        self.point = np.append(self.point, np.full(len(new), len(self.points)))
+        point = np.full(len(new), len(self.points))
+        self._append(block=blocks[new], value=value[new], use=use[new], point=point)
         self.points.append(values)
 
     def _feasible_blocks(self, values: ndarray) -> ndarray:
@@ -117,14 +113,15 @@ class GeneralColumns:
             use=self.use[among],
             capacities=s.row_upper[self.structure.coupling],
             demands=s.row_lower[self.structure.coupling],
-            others=(others,),
+            others=others,
         )
 
     def prices(self) -> MasterSolution:
         """Solve the linear program; if it is infeasible, minimise the constraint violation."""
         master = self._master(np.arange(len(self)))
-        violation = np.ones(len(master.capacities) + master.n)
-        return master.solve_in_two_phases(TradePrices(violation, -violation))
+        n = len(master.capacities) + master.n
+        added = sp.hstack([sp.eye(n), -sp.eye(n)])  # to the activity of each constraint
+        return master.solve_in_two_phases(MasterVariables.nonnegative(np.ones(2 * n), added))
 
     def reduced(self, lp: MasterSolution) -> ndarray:
         """Return the reduced cost of each column, positive where it would improve the program."""

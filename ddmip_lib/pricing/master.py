@@ -43,24 +43,19 @@ class MasterSolution(NamedTuple):
         Dual values of the convexity constraints, one for each block.
     weights
         Weights of the columns.
-    extra
-        Amount of each resource that was bought beyond its capacity, less the amount that was sold.
+    lacking
+        Amount of the resources that is missing. If it is positive, no mixture of the columns is
+        feasible, and the solution is that of the mixture that lacks least.
+    traded
+        Amounts that were traded, where the program had such variables.
     """
 
     value: float
     prices: ndarray
     convexity_duals: ndarray
     weights: ndarray
-    extra: ndarray
-
-    @property
-    def lacking(self) -> float:
-        """Amount of the resources that is missing.
-
-        If it is positive, no mixture of the columns is feasible, and the solution is that of the
-        mixture that lacks least.
-        """
-        return float(np.maximum(self.extra, 0.0).sum())
+    lacking: float = 0.0
+    traded: ndarray = np.zeros(0)
 
     @property
     def phase_factor(self) -> float:
@@ -70,13 +65,6 @@ class MasterSolution(NamedTuple):
     def reduced(self, block: ndarray, value: ndarray, use: ndarray) -> ndarray:
         """Return the reduced costs of columns, positive where they would improve the program."""
         return value * self.phase_factor - use @ self.prices - self.convexity_duals[block]
-
-
-class TradePrices(NamedTuple):
-    """Prices at which the first resources may be bought and sold."""
-
-    buy: ndarray
-    sell: ndarray
 
 
 class MasterVariables(NamedTuple):
@@ -99,7 +87,7 @@ class MasterVariables(NamedTuple):
     integer: ndarray
 
     @classmethod
-    def nonnegative(cls, cost: ndarray, matrix: sp.spmatrix, integer: bool) -> Self:
+    def nonnegative(cls, cost: ndarray, matrix: sp.spmatrix, integer: bool = False) -> Self:
         """Return variables without upper bounds."""
         zeros = np.zeros(len(cost))
         return cls(cost, matrix, zeros, zeros + np.inf, np.full(len(cost), integer))
@@ -119,7 +107,7 @@ class RestrictedMaster(NamedTuple):
     capacities, demands
         Upper and lower sides of the coupling constraints, (m,); without `demands` no lower ones.
     others
-        Variables that belong to no column.
+        Variables that belong to no column, None if there are none.
 
     Examples
     --------
@@ -135,7 +123,7 @@ class RestrictedMaster(NamedTuple):
     use: ndarray
     capacities: ndarray
     demands: ndarray | None = None
-    others: tuple[MasterVariables, ...] = ()
+    others: MasterVariables | None = None
 
     def of_blocks(self, blocks: ndarray, capacities: ndarray) -> Self:
         """Return the program of the blocks in a mask, with other capacities."""
@@ -149,12 +137,13 @@ class RestrictedMaster(NamedTuple):
             capacities=capacities,
         )
 
-    def program(self, *traded: MasterVariables) -> Program:
+    def program(self, traded: MasterVariables | None = None) -> Program:
         """Return the program that selects columns, as a minimisation over integer weights."""
         sums = sp.eye(self.n, format="csr")[:, self.block]
         columns = sp.vstack([sp.csr_matrix(self.use.T), sums])
         weights = MasterVariables.nonnegative(-self.value, columns, integer=True)
-        cost, matrix, *bounds = zip(weights, *self.others, *traded, strict=True)
+        parts = [part for part in (weights, self.others, traded) if part is not None]
+        cost, matrix, *bounds = zip(*parts, strict=True)
         lower, upper, integer = (np.concatenate(part) for part in bounds)
         demands = np.full(len(self.capacities), -np.inf) if self.demands is None else self.demands
         least = np.full(self.n, -np.inf if self.optional else 1.0)
@@ -168,13 +157,13 @@ class RestrictedMaster(NamedTuple):
             integer,
         )
 
-    def solve(self, trade: TradePrices | None = None) -> MasterSolution | None:
+    def solve(self, traded: MasterVariables | None = None) -> MasterSolution | None:
         """Solve the linear program; None if HiGHS finds no feasible point.
 
         Parameters
         ----------
-        trade
-            Prices at which resources may be bought and sold. The value is not computed then.
+        traded
+            Amounts of the resources that are bought and sold. The value is not computed then.
 
         Raises
         ------
@@ -182,48 +171,42 @@ class RestrictedMaster(NamedTuple):
             If HiGHS fails.
         """
         k, m = self.use.shape
-        traded = [] if trade is None else [self._traded(trade)]
-        program = self.program(*traded)
+        program = self.program(traded)
         found = _solve_unscaled(program) if self.demands is None else LPSolver().solve(program)
         if found.point is None:
             return None
-        value = -float(program.cost @ found.point)
-        extra = np.zeros(m)
-        if trade is not None:
-            value = -np.inf
-            first = len(program.cost) - 2 * len(trade.buy)
-            bought, sold = np.split(found.point[first:], 2)
-            if self.demands is not None:
-                bought, sold = sold, bought
-            extra = bought - sold * np.sign(trade.sell)
         prices, convexity_duals = np.split(-found.multipliers, [m])
         if self.demands is None:
             prices = np.maximum(prices, 0.0)
-        return MasterSolution(value, prices, convexity_duals, found.point[:k], extra)
+        solution = MasterSolution(-np.inf, prices, convexity_duals, found.point[:k])
+        if traded is None:
+            return solution._replace(value=-float(program.cost @ found.point))
+        return solution._replace(traded=found.point[len(program.cost) - len(traded.cost) :])
 
-    def solve_in_two_phases(self, trade: TradePrices) -> MasterSolution:
-        """Solve the linear program; if it is infeasible, minimise the cost of the trade."""
-        solution = self.solve()
-        if solution is None:
-            others = [part._replace(cost=0 * part.cost) for part in self.others]
-            phase_one = self._replace(value=0 * self.value, others=tuple(others))
-            solution = phase_one.solve(trade)
-            assert solution is not None  # missing resources can be bought
-        return solution
+    def solve_in_two_phases(self, slack: MasterVariables) -> MasterSolution:
+        """Solve the linear program; if it is infeasible, minimise the slack that makes it feasible.
 
-    def _traded(self, trade: TradePrices) -> MasterVariables:
-        """Return the amounts of the resources that are bought and sold.
-
-        With demands those that are sold come first; where several bases are optimal, the order of
-        the variables decides which one HiGHS finds.
+        Parameters
+        ----------
+        slack
+            Variables with which it is feasible. Where several bases are optimal, their order
+            decides which one HiGHS finds.
         """
-        resources = sp.eye(len(self.capacities) + self.n, len(trade.buy))
-        columns = [(trade.buy, -resources), (-trade.sell, resources)]
-        if self.demands is not None:
-            columns.reverse()
-        costs, matrices = zip(*columns, strict=True)
-        cost = np.concatenate(costs)
-        return MasterVariables.nonnegative(cost, sp.hstack(matrices), integer=False)
+        solution = self.solve()
+        if solution is not None:
+            return solution
+        phase_one = self._replace(value=0 * self.value)
+        if self.others is not None:
+            phase_one = phase_one._replace(others=self.others._replace(cost=0 * self.others.cost))
+        solution = phase_one.solve(slack)
+        assert solution is not None
+        return solution._replace(lacking=float(slack.cost @ np.maximum(solution.traded, 0.0)))
+
+    def bought_and_sold(self, buy: ndarray, sell: ndarray) -> MasterVariables:
+        """Return the amounts of the resources that are bought and sold at these prices."""
+        resources = sp.eye(len(self.capacities) + self.n, len(buy))
+        cost = np.concatenate([buy, -sell])
+        return MasterVariables.nonnegative(cost, sp.hstack([-resources, resources]))
 
 
 def _solve_unscaled(program: Program) -> LPProposal:
@@ -368,7 +351,7 @@ class _Sifting:
         missed = point.profit.sum() - point.profit[self.free].sum()
         missed -= (master.value[fixed] - master.use[fixed] @ point.prices).sum()
         scale = np.abs(master.capacities).max(initial=1.0)
-        inside = bool(np.abs(solution.extra).max(initial=0.0) <= 1e-9 * scale)
+        inside = bool(np.abs(solution.traded).max(initial=0.0) <= 1e-9 * scale)
         if inside and missed <= SIFTING_RELATIVE_GAP * max(1.0, abs(point.value)):
             weights = np.zeros(len(master.value))
             weights[fixed] = 1.0
@@ -383,9 +366,11 @@ class _Sifting:
         lower = prices * max(1 - self.width, 0.0)
         upper = prices * (1 + self.width) + 1e-3 * self.width * self.price_scale
         left = self.master.capacities - self.master.use[fixed].sum(axis=0)
-        solution = self.master.of_blocks(self.free, left).solve(TradePrices(upper, lower))
+        smaller = self.master.of_blocks(self.free, left)
+        solution = smaller.solve(smaller.bought_and_sold(upper, lower))
         assert solution is not None  # missing resources can be bought
-        return solution
+        bought, sold = np.split(solution.traded, 2)
+        return solution._replace(traded=bought - sold * (lower > 0))
 
     def _update(self, point: DualPoint, inside: bool) -> None:
         """Free more blocks, move the box or change its width."""

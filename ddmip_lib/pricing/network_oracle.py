@@ -181,36 +181,31 @@ class NetworkOracle(NamedTuple):
         return known[key]
 
 
-def rows_of_shards(blocks: Blocks) -> list[ndarray]:
-    """Return the table rows of each shard: rows of one network whose box is not a single point."""
+def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
+    """Return the table rows of each network whose box is not a single point, in shards, with the
+    network without the variables of its model.
+    """
     free = (blocks.lower < blocks.upper).any(axis=1)
-    parts = list[ndarray]()
-    for number in np.unique(blocks.predictor):
+    found = list[Shard]()
+    for number, predictor in enumerate(predictors):
         rows = np.flatnonzero(free & (blocks.predictor == number))
         if len(rows):
-            parts += np.array_split(rows, -(-len(rows) // SHARD))
-    return parts
-
-
-def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
-    """Return the shards of a problem, without the variables of its model."""
-    return [
-        Shard(predictors[blocks.predictor[at[0]]].without_variables(), blocks.part(at))
-        for at in rows_of_shards(blocks)
-    ]
+            parts = np.array_split(rows, -(-len(rows) // SHARD))
+            found += [Shard(predictor.without_variables(), blocks.part(at)) for at in parts]
+    return found
 
 
 def _requests(state: CoordinationState) -> list[PricingRequest]:
     """Return the request of each shard, with positive costs, since capacities are finite."""
     blocks = state.blocks
-    rows = rows_of_shards(blocks)
-    seeds = _seeds(state.rng, len(rows))
+    seeds = _seeds(state.rng, len(state.shards))
     rates = blocks.mode_rates(state.next_prices)
     worth = np.array([mode.worth for mode in blocks.modes])
     gain = worth * blocks.mode_gains(state.next_prices, state.counts)
     points = _best_known(state)
     requests = []
-    for at, seed in zip(rows, seeds, strict=True):
+    for shared, seed in zip(state.shards, seeds, strict=True):
+        at = shared.local.part.at
         modes = blocks.mode[blocks.predictor == blocks.predictor[at[0]]]
         least = 1e-3 * max(float(rates[:, modes].max()), 1e-9)
         requests.append(PricingRequest(np.maximum(rates, least), gain, points[at], seed))

@@ -77,16 +77,13 @@ class PricingProblem(NamedTuple):
         up, down, gain, margin
             As in `PricingProblem`.
         """
-        return cls(
-            torch.from_numpy(blocks.lower[at]),
-            torch.from_numpy(blocks.upper[at]),
-            torch.from_numpy(blocks.base[at]),
-            torch.from_numpy(up),
-            torch.from_numpy(down),
-            torch.from_numpy(gain),
-            torch.from_numpy(blocks.cap[at]),
-            margin,
-        )
+        box = blocks.lower[at], blocks.upper[at], blocks.base[at]
+        arrays = *box, up, down, gain, blocks.cap[at]
+        return cls._make([*map(torch.from_numpy, arrays), margin])
+
+    def in_class(self, network: Network, u: Tensor) -> Tensor:
+        """Return which of the points u are of class 1."""
+        return network(u)[:, 0] >= self.margin
 
     def cost(self, u: Tensor) -> Tensor:
         """Return the cost of the points u, over their last axis."""
@@ -189,12 +186,9 @@ def ascend(
         best = torch.where(better[:, None], u, best)
         best_profit = torch.where(better, profit, best_profit)
         if k < steps:
-            u = linear_step(task, u, output, gradient, _radius_of_step(task, radius, k))
+            lengths = (task.upper - task.lower) * radius * TRUST_REGION_FACTOR**k
+            u = linear_step(task, u, output, gradient, lengths)
     return best, best_profit
-
-
-def _radius_of_step(task: PricingProblem, radius: float, k: int) -> Tensor:
-    return (task.upper - task.lower) * radius * TRUST_REGION_FACTOR**k
 
 
 def reduce_to_boundary(
@@ -228,20 +222,18 @@ def _reset_coordinates(network: Network, task: PricingProblem, u: Tensor) -> Ten
         check_time()
         trial = u.clone()
         trial[points, coordinate] = task.base[points, coordinate]
-        feasible = network(trial)[:, 0] >= task.margin
-        u = torch.where(feasible[:, None], trial, u)
+        u = torch.where(task.in_class(network, trial)[:, None], trial, u)
     return u
 
 
 def _bisect(network: Network, task: PricingProblem, u: Tensor, halvings: int) -> Tensor:
     """Return the last points of class 1 on the path from u to the base points."""
-    feasible = network(task.base)[:, 0] >= task.margin
     inside = torch.ones(len(u), dtype=u.dtype)
-    outside = feasible.to(u.dtype)
+    outside = task.in_class(network, task.base).to(u.dtype)
     for _ in range(halvings):
         check_time()
         middle = 0.5 * (inside + outside)
-        feasible = network(task.base + middle[:, None] * (u - task.base))[:, 0] >= task.margin
+        feasible = task.in_class(network, task.base + middle[:, None] * (u - task.base))
         inside = torch.where(feasible, middle, inside)
         outside = torch.where(feasible, outside, middle)
     return task.base + inside[:, None] * (u - task.base)

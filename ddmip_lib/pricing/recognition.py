@@ -35,7 +35,7 @@ class NotBlockFormError(Exception):
     """A block does not have the form of `Blocks`; only `recognise` catches it."""
 
 
-def _require(condition: Any) -> None:
+def _require(condition: bool | np.bool_) -> None:
     if not condition:
         raise NotBlockFormError
 
@@ -83,7 +83,7 @@ class BlockMode(NamedTuple):
         Box, base point and fixed use of the resources.
     """
 
-    mode: tuple[Any, ...]
+    mode: tuple[bytes, ...]
     parts: dict[str, Any]
     row: int
     lower: ndarray
@@ -149,11 +149,10 @@ def recognise(instance: Instance, structure: Structure) -> Blocks | None:
     Examples
     --------
     >>> from ddmip_lib.model.structure import find_structure
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> instance = water_potability(n=3, net=mlp(2, 16, 9)).instance()
+    >>> from ddmip_lib.problems import shared_budget
+    >>> instance = shared_budget().instance()
     >>> recognise(instance, find_structure(instance))
-    Blocks: 3 blocks, 1 mode, 18 shared resources
+    Blocks: 3 blocks, 1 mode, 1 shared resource
     """
     input_counts = {mapping.index.shape[1] for mapping in instance.maps}
     output_counts = {mapping.output.shape[1] for mapping in instance.maps}
@@ -189,14 +188,13 @@ class BlockReader:
         _require(not (s.cost * constant).any())
         _require((s.lower < s.upper)[instance.outputs].all())
         self.milp = s
-        self.maps = instance.maps
-        self.assignments = instance.assignment_list
+        self.instance = instance
         self.is_output = instance.is_output
         self.is_input = np.zeros(s.n_variables, dtype=bool)
         self.is_input[instance.free_inputs] = True
         self.position = np.full(s.n_variables, -1)  # of each variable in its block
         self._read_constraints(structure.coupling, constant)
-        self._read_networks(instance)
+        self._read_networks()
 
     def _read_constraints(self, coupling: ndarray, constant: ndarray) -> None:
         """Read every constraint as `rows @ v <= side`; those on several blocks are resources."""
@@ -215,26 +213,24 @@ class BlockReader:
         self.side = side[own]
         self.equation = equation[own]
 
-    def _read_networks(self, instance: Instance) -> None:
+    def _read_networks(self) -> None:
         s = self.milp
         self.predictor = np.full(s.n_variables, -1)  # of each output variable, and its row
         self.row = np.full(s.n_variables, -1)
-        self.output_lower = np.full(s.n_variables, -np.inf)
-        self.output_upper = np.full(s.n_variables, np.inf)
-        for number, mapping in enumerate(self.maps):
-            predictor = instance.predictors[number]
+        self.output_range = np.zeros((2, s.n_variables))
+        for number, (predictor, mapping) in enumerate(self.instance.networks):
             output = mapping.output
             self.predictor[output] = number
             self.row[output] = np.arange(len(output))[:, None]
+            ends: tuple[ndarray | float, ndarray | float] = (-np.inf, np.inf)
             if predictor.gives_class:
-                self.output_lower[output] = 0.0
-                self.output_upper[output] = 1.0
-                continue
-            _require(not s.integer[output].any())
-            with suppress(UnsupportedNetworkError):  # then the range is infinite
-                lower, upper = output_range(predictor.net, mapping.at(s.lower), mapping.at(s.upper))
-                self.output_lower[output] = lower
-                self.output_upper[output] = upper
+                ends = 0.0, 1.0
+            else:
+                _require(not s.integer[output].any())
+                with suppress(UnsupportedNetworkError):  # then the range is infinite
+                    ends = output_range(predictor.net, mapping.at(s.lower), mapping.at(s.upper))
+            for end, values in zip(self.output_range, ends, strict=True):
+                end[output] = values
 
     def modes(self, own: ndarray) -> list[BlockMode]:
         """Return the rows of the table of the block with these variables.
@@ -250,7 +246,7 @@ class BlockReader:
         matrix = self.rows[rows][:, own].toarray()
         constraints = BlockConstraints(matrix, self.side[rows], self.equation[rows])
         integer = self.milp.integer[own] & ~self.is_output[own]
-        settings = self.assignments.combinations(own[integer], MAX_MODES)
+        settings = self.instance.assignment_list.combinations(own[integer], MAX_MODES)
         if settings is None:
             raise NotBlockFormError
         found = [FixedBlock(self, own, integer, row).mode(constraints) for row in settings]
@@ -266,7 +262,7 @@ class BlockReader:
         """
         _require(all(table))
         capacities = self.capacities.copy()
-        groups = dict[tuple[Any, ...], list[tuple[int, BlockMode]]]()
+        groups = dict[tuple[bytes, ...], list[tuple[int, BlockMode]]]()
         for block, modes in enumerate(table):
             least = np.minimum(np.min([mode.fixed for mode in modes], axis=0), 0.0)
             capacities -= least
@@ -312,9 +308,8 @@ class FixedBlock:
         self, reader: BlockReader, own: ndarray, integer: ndarray, values: ndarray
     ) -> None:
         self.reader = reader
-        self.reader = reader
         self.own = own
-        self.values = tuple(values.tolist())
+        self.values = values
         self.use = reader.use[own]
         self.lower = reader.milp.lower[own]
         self.upper = reader.milp.upper[own]
@@ -377,7 +372,7 @@ class FixedBlock:
         """Read the constraint t <= factor * y."""
         _require(t not in self.capped and side == 0 and row[y] < 0)
         factor = -row[y] / row[t]
-        smallest = factor * self.reader.output_lower[self.own[y]]
+        smallest = factor * self.reader.output_range[0, self.own[y]]
         _require(self.lower[t] <= smallest + RECOGNITION_TOLERANCE)
         self.capped[t] = y, factor
 
@@ -429,61 +424,54 @@ class FixedBlock:
         _require(set(np.flatnonzero(using).tolist()) <= {t, *variables})
         _require(not variables & {t, *self.capped})
         _require(not (t in self.capped and self.reader.milp.integer[self.own[y]]))
-        output_lower = self.reader.output_lower[self.own]
-        output_upper = self.reader.output_upper[self.own]
-        unrestricted = (self.lower <= output_lower + RECOGNITION_TOLERANCE) & (
-            self.upper >= output_upper - RECOGNITION_TOLERANCE
-        )
-        _require(unrestricted[self.is_output].all())
+        smallest, largest = self.reader.output_range[:, self.own[self.is_output]]
+        _require((self.lower[self.is_output] <= smallest + RECOGNITION_TOLERANCE).all())
+        _require((self.upper[self.is_output] >= largest - RECOGNITION_TOLERANCE).all())
         _require(len({(term.variable, term.slope > 0) for term in self.terms}) == len(self.terms))
         _require(len({(term.variable, term.input) for term in self.terms}) == len(variables))
 
     def _with_box(self, fixed: ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
         """Add box, base point and use in the order of the network's inputs."""
-        mapping = self.reader.maps[parts["predictor"]]
+        mapping = self.reader.instance.maps[parts["predictor"]]
         index = mapping.index[row]
         place = np.where(index >= 0, self.reader.position[index], -1)
         constant = np.where(index >= 0, self.reader.milp.lower[index], mapping.constant[row])
         lower = np.where(place >= 0, self.lower[place], constant)
         upper = np.where(place >= 0, self.upper[place], constant)
         start = 0.5 * (lower + upper)
-        self._check_inputs(place[(place >= 0) & (lower < upper)].tolist())
-        self._limit_inputs(place, start, lower, upper)
-        rates = self._rates(place, len(fixed))
+        rates = self._apply_terms(place, start, lower, upper)
         if (lower > upper).any():
             return None
         base = np.clip(start, lower, upper)
         fixed = fixed + np.maximum(base - start, 0) @ rates[0]
         fixed = fixed + np.maximum(start - base, 0) @ rates[1]
         parts |= {"up": rates[0], "down": rates[1]}
-        key = self.values, *(np.asarray(part).tobytes() for part in parts.values())
+        key = tuple(np.asarray(part).tobytes() for part in (self.values, *parts.values()))
         return BlockMode(key, parts, row, lower, upper, base, fixed)
 
-    def _rates(self, place: ndarray, resources: int) -> ndarray:
-        """Use of each resource by a unit of each input, upwards and downwards."""
-        rates = np.zeros((2, len(place), resources))
-        for term in self.terms:
-            rates[int(term.slope < 0), place == term.input] += abs(term.slope) * term.use
-        return rates
+    def _apply_terms(
+        self, place: ndarray, start: ndarray, lower: ndarray, upper: ndarray
+    ) -> ndarray:
+        """Move start and box of the inputs, in place, to bases and ends of the terms.
 
-    def _limit_inputs(self, place: ndarray, start: ndarray, lower: ndarray, upper: ndarray) -> None:
-        """Move start and box of the inputs, in place, to bases and ends of the terms."""
-        for term in self.terms:
-            at = place == term.input
-            start[at] = term.base
-            if term.slope > 0:
-                upper[at] = np.minimum(upper[at], term.end)
-            else:
-                lower[at] = np.maximum(lower[at], term.end)
-
-    def _check_inputs(self, free: list[int]) -> None:
-        """Raise unless free inputs differ, and terms are on them with one base for each."""
+        Returns the use of each resource by a unit of each input, upwards and downwards.
+        """
+        free = place[(place >= 0) & (lower < upper)].tolist()
         _require(len(set(free)) == len(free))
-        base = dict[int, float]()
+        rates = np.zeros((2, len(place), self.use.shape[1]))
         for term in self.terms:
             _require(term.input in free)
-            first = base.setdefault(term.input, term.base)
-            _require(abs(term.base - first) <= RECOGNITION_TOLERANCE)
+            first = next(other for other in self.terms if other.input == term.input)
+            _require(abs(term.base - first.base) <= RECOGNITION_TOLERANCE)
+            at = place == term.input
+            start[at] = term.base
+            falls = term.slope < 0
+            rates[int(falls), at] += abs(term.slope) * term.use
+            if falls:
+                lower[at] = np.maximum(lower[at], term.end)
+            else:
+                upper[at] = np.minimum(upper[at], term.end)
+        return rates
 
 
 if not TYPE_CHECKING:  # which would accept any name

@@ -71,10 +71,9 @@ def recover(
 
     Examples
     --------
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
-    >>> solution = recover(problem, [problem.start, [problem.start[0] + 1.0]])
+    >>> from ddmip_lib.problems import shared_budget
+    >>> problem = shared_budget()
+    >>> solution = recover(problem, [problem.start, [problem.start[0] + 0.5]])
     >>> solution.status, bool(problem.verify(solution))
     ('stopped', True)
     """
@@ -115,9 +114,8 @@ class Recovering(Method):
     Examples
     --------
     >>> from ddmip_lib import DualDecomposition
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
-    >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
+    >>> from ddmip_lib.problems import shared_budget
+    >>> problem = shared_budget()
     >>> solver = DualDecomposition(max_iterations=3)
     >>> Recovering(solver).solve(problem).objective >= solver.solve(problem).objective
     True

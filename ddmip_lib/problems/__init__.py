@@ -1,15 +1,12 @@
-"""The benchmark problems and the running example, each built as a `NeuralMIP`."""
+"""Two small problems for examples: the running example, and blocks that share a budget."""
 
-from .care import SiteCare, site_care
+from ..renamed import renamed_names
 from .hand_sized import hand_sized, hand_sized_net
-from .trees import tree_planting
-from .water import water_potability
+from .shared_budget import shared_budget
 
-__all__ = [
-    "SiteCare",
-    "hand_sized",
-    "hand_sized_net",
-    "site_care",
-    "tree_planting",
-    "water_potability",
-]
+__all__ = ["hand_sized", "hand_sized_net", "shared_budget"]
+
+BOOK_PROBLEMS = ("SiteCare", "site_care", "tree_planting", "water_potability")
+__getattr__ = renamed_names(
+    __name__, **{name: f"ddmip_book.problems.{name}" for name in BOOK_PROBLEMS}
+)

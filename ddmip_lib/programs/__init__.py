@@ -6,5 +6,6 @@ has access to networks.
 
 from .branch_and_bound import Proved, prove
 from .program import Program, Rows
+from .scip import read_model
 
-__all__ = ["Program", "Proved", "Rows", "prove"]
+__all__ = ["Program", "Proved", "Rows", "prove", "read_model"]

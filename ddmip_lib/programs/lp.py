@@ -111,9 +111,10 @@ def _proposal(highs: highspy.Highs, program: Program, scales: Scales) -> LPPropo
     none = np.zeros(len(scales.row))
     if _claims_empty(highs):
         _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
+        multipliers = none
         if known and ray is not None:
-            return LPProposal(np.asarray(ray, dtype=float) / scales.row, None, True)
-        return LPProposal(none, None, True)
+            multipliers = np.asarray(ray, dtype=float) / scales.row
+        return LPProposal(multipliers, None, True)
     solution = highs.getSolution()
     multipliers = np.asarray(solution.row_dual, dtype=float)
     if len(multipliers) != len(none) or not np.isfinite(multipliers).all():

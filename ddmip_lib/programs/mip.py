@@ -133,10 +133,8 @@ def _mip_result(highs: highspy.Highs, program: Program) -> MIPResult:
     closed = highs.getModelStatus() in (statuses.kOptimal, statuses.kInfeasible)
     work = WORK_PER_CALL + max(0, info.simplex_iteration_count)
     feasible = info.primal_solution_status == highspy.kSolutionStatusFeasible
-    if not (solution.value_valid and feasible):
-        return MIPResult(None, closed, work)
     point = np.asarray(solution.col_value, dtype=float)
-    if not np.isfinite(point).all():
+    if not (solution.value_valid and feasible and np.isfinite(point).all()):
         return MIPResult(None, closed, work)
     return MIPResult(_with_integers_rounded(point, program), closed, work)
 

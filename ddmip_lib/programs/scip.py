@@ -36,11 +36,37 @@ class OtherConstraint:
         Its name, and the name of SCIP's constraint handler.
     variables
         Indices of its variables.
+    negated
+        Whether the first variable is the negation of a binary.
+    quadratic
+        The expression of a quadratic constraint, None for other kinds.
     """
 
     name: str
     kind: str
     variables: tuple[int, ...]
+    negated: bool = False
+    quadratic: "Quadratic | None" = None
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    r"""The constraint $l \le \sum_{ij} q_{ij} v_i v_j + a^\top v \le u$.
+
+    Attributes
+    ----------
+    products
+        Indices $i$, $j$ and coefficients of the products, squares among them.
+    linear
+        Indices and coefficients of the linear terms.
+    low, high
+        Its sides.
+    """
+
+    products: tuple[tuple[int, int, float], ...]
+    linear: tuple[tuple[int, float], ...]
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -84,6 +110,14 @@ class MILP:
     def binary(self) -> ndarray:
         """Which variables are integer with bounds 0 and 1."""
         return self.integer & (self.lower == 0) & (self.upper == 1)
+
+    @property
+    def kind(self) -> ndarray:
+        """Place of each variable's type where SCIP lists a new model: 0 for a binary one, to which
+        an integer one fixed at 0 or 1 belongs, 1 for other integers, 2 for continuous ones.
+        """
+        within = (self.lower >= 0) & (self.upper <= 1)
+        return np.select([self.integer & within, self.integer], [0, 1], default=2)
 
     @property
     def program(self) -> Program:
@@ -200,6 +234,16 @@ def require_copyable(model: Model) -> None:
 def read_model(model: Model) -> MILP:
     """Read variables, objective and constraints of a model, which is not changed.
 
+    Parameters
+    ----------
+    model
+        The model.
+
+    Returns
+    -------
+    MILP
+        The same model as arrays.
+
     Raises
     ------
     ProblemError
@@ -246,10 +290,13 @@ class _ConstraintReader:
 
     def read(self, constraint: Any) -> None:
         kind = constraint.getConshdlrName()
-        variables = self.model.getConsVars(constraint) or ()
+        variables: Any = self.model.getConsVars(constraint) or ()
         if kind not in ROW_HANDLERS:
             members = tuple(self._index(v) for v in variables)
-            self.others.append(OtherConstraint(constraint.name, kind, members))
+            negated = kind == "indicator" and variables[0].ptr() not in self.position
+            quadratic = self._quadratic(constraint) if kind == "nonlinear" else None
+            other = OtherConstraint(constraint.name, kind, members, negated, quadratic)
+            self.others.append(other)
             return
         columns = [self.position.get(v.ptr(), -1) for v in variables]
         if -1 in columns:
@@ -262,6 +309,20 @@ class _ConstraintReader:
         self.names.append(constraint.name)
         self.lower.append(self.model.getLhs(constraint))
         self.upper.append(self.model.getRhs(constraint))
+
+    def _quadratic(self, constraint: Any) -> Quadratic | None:
+        """Return a nonlinear constraint as a quadratic one, None if it is of another form."""
+        if not self.model.checkQuadraticNonlinear(constraint):
+            return None
+        found: Any = self.model.getTermsQuadratic(constraint)
+        products, squares, linear = found
+        terms = [(self._index(v), self._index(w), float(a)) for v, w, a in products]
+        terms += [(self._index(v), self._index(v), float(a)) for v, a, _ in squares if a]
+        linear = [*linear, *((v, a) for v, _, a in squares if a)]
+        sides = [self.model.getLhs(constraint), self.model.getRhs(constraint)]
+        low, high = _finite_or_inf(sides, self.model.infinity())
+        weights = tuple((self._index(v), float(a)) for v, a in linear)
+        return Quadratic(tuple(terms), weights, float(low), float(high))
 
     def _index(self, variable: Any) -> int:
         """Return the index of a variable; SCIP lists the negation of b as a variable b_neg."""

@@ -110,6 +110,24 @@ def write_milp(model: Model, milp: MILP, unit: ndarray | None = None) -> ScipPro
     return ScipProgram(model, variables, unit, cost_unit, milp.offset)
 
 
+def model_of(milp: MILP) -> Model:
+    """Build a model of SCIP from arrays.
+
+    Parameters
+    ----------
+    milp : MILP
+        Constraints, bounds and objective.
+
+    Returns
+    -------
+    pyscipopt.Model
+        A model with the same variables and constraints in the same order.
+    """
+    written = write_milp(Model(), milp)
+    written.model.addObjoffset(written.offset)
+    return written.model
+
+
 def _scaled(program: Program, scales: Scales) -> Program:
     """Return a program in other units; two sides become one that differ by rounding errors only."""
     program = scales.scaled(program)

@@ -2,5 +2,6 @@
 
 from ..programs.branch_and_bound import Proved, prove
 from ..programs.program import Program
+from .checking import CLOSED
 
-__all__ = ["Program", "Proved", "prove"]
+__all__ = ["CLOSED", "Program", "Proved", "prove"]

@@ -7,16 +7,15 @@ import numpy as np
 from numpy import ndarray
 
 from ..errors import ProofError
+from ..model.goal import Goal
 from ..model.incumbent import Incumbent
 from ..model.solution import Proof
-from ..model.verification import CLOSED
+from ..model.verification import CLOSED, OPTIMAL_GAP
 
 MAX_CHECK_NODES = 300
 """Nodes of the check of a solver's claim: few, so that its result does not depend on the speed of
 the computer where no time limit is reached.
 """
-AIM = 0.9 * CLOSED
-"""Relative gap that a search aims at."""
 
 
 def incumbent_cost(incumbent: Incumbent) -> float:
@@ -27,13 +26,17 @@ def incumbent_cost(incumbent: Incumbent) -> float:
 
 
 def cutoff(incumbent: Incumbent) -> float:
-    """Return the bound, of a minimisation, with which a search may end."""
+    """Return the bound, of a minimisation, with which a search may end; any, at the target."""
     best = incumbent_cost(incumbent)
-    return best if np.isinf(best) else best - AIM * incumbent.units.objective(best)
+    if incumbent.reached_target:
+        return -np.inf
+    if np.isinf(best):
+        return best
+    return best - incumbent.goal.aimed(best, incumbent.units.objective(best))
 
 
 def closes_gap(incumbent: Incumbent, bound: float) -> bool:
-    """Return whether a bound, of a minimisation, proves the verified point optimal.
+    """Return whether a bound, of a minimisation, closes the gap to the verified point.
 
     Raises
     ------
@@ -50,7 +53,22 @@ def closes_gap(incumbent: Incumbent, bound: float) -> bool:
             " minimisation): one of the two is wrong. This is a mistake in ddmip_lib, not in your"
             " problem; please report it with the problem."
         )
-    return best - bound <= CLOSED * size
+    return best - bound <= incumbent.goal.allowed(best, size)
+
+
+def status_of_gap(incumbent: Incumbent, bound: float) -> str:
+    """Return the status of a run whose gap is closed: "optimal", or "gap_limit" for a large gap.
+
+    Parameters
+    ----------
+    incumbent
+        The verified point.
+    bound
+        The bound, of a minimisation.
+    """
+    best = incumbent_cost(incumbent)
+    largest = Goal(OPTIMAL_GAP).allowed(best, incumbent.units.objective(best))
+    return "optimal" if best - bound <= largest else "gap_limit"
 
 
 def require_uncrossed(incumbent: Incumbent, bound: float, source: str) -> None:

@@ -48,8 +48,8 @@ def relax_bounds(instance: Instance, units: Units, tolerance: float = TOLERANCE)
         The tolerance of `verify`, or less for a search of points.
     """
     milp = instance.milp
-    lower = milp.lower - tolerance * units.bound(milp.lower)
-    upper = milp.upper + tolerance * units.bound(milp.upper)
+    lower = milp.lower - tolerance * units.lower
+    upper = milp.upper + tolerance * units.upper
     lower = np.where(milp.integer, np.ceil(lower), lower)
     upper = np.where(milp.integer, np.floor(upper), upper)
     lower = np.where(units.fixed, milp.lower, lower)
@@ -239,8 +239,9 @@ class NetworkEncoder:
             The network's last node.
         """
         check_time()
-        ranges = _ranges(bounds, row)
-        sizes = _sizes(bounds, row)
+        nodes = bounds[row : row + 1].nodes
+        ranges = [(low[0].numpy(), high[0].numpy()) for low, high in nodes]
+        sizes = [torch.maximum(low.abs(), high.abs()) for low, high in nodes]
         values: list[NodeColumns] = []
         for index, node in enumerate(graph.nodes):
             if isinstance(node, Input):
@@ -305,17 +306,6 @@ class NetworkEncoder:
         above = -float(lines.above[0])
         self.add_constraint([z, a], [1.0, below], float(lines.below_shift[0]) - error, np.inf)
         self.add_constraint([z, a], [1.0, above], -np.inf, float(lines.above_shift[0]) + error)
-
-
-def _ranges(bounds: Bounds, row: int) -> list[Ends]:
-    """Return the ranges of all nodes of one sample."""
-    return [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
-
-
-def _sizes(bounds: Bounds, row: int) -> list[torch.Tensor]:
-    """Return the largest absolute values of all nodes of one sample, as a batch of one."""
-    sample = slice(row, row + 1)
-    return [torch.maximum(low[sample].abs(), high[sample].abs()) for low, high in bounds.nodes]
 
 
 def _affine_map(node: Node, values: list[NodeColumns]) -> tuple[ndarray, ndarray, NodeColumns]:

@@ -1,8 +1,8 @@
-"""A problem as a `Program`: networks whose inputs take few values as tables, others by exact models
-of their units.
+"""A problem as a `Program`: networks whose inputs take few values as tables, those with one free
+input by their breakpoints, others by exact models of their units.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..model.predictor import Predictor
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
 from ..programs.program import Program
+from .breakpoints import Curve, curves
 from .encoding import (
     Ends,
     NetworkEncoder,
@@ -48,6 +49,16 @@ def has_exact_model(instance: Instance) -> bool:
         return False
     piecewise_linear = not any(graph.curved for graph in graphs)
     return piecewise_linear and instance.nonlinear_units <= MAX_EXACT_UNITS
+
+
+def has_one_input_models(instance: Instance) -> bool:
+    """Return whether every sample of a network has one free input at most, some a continuous one,
+    and an exact model by its breakpoints.
+    """
+    milp = instance.milp
+    free = [unfixed(milp, row) for mapping in instance.maps for row in mapping.index]
+    continuous = any(not milp.integer[list(key)].all() for key in free)
+    return continuous and max(map(len, free)) == 1 and has_exact_model(instance)
 
 
 def tabulated_program(instance: Instance, units: Units, tables: Sequence[Table]) -> Program:
@@ -97,25 +108,25 @@ def exact_program(
     max_table_size
         Combinations of input values up to which a sample of a network becomes a table.
     """
-    box = _relaxed_box(instance, units, box, tolerance)
+    relaxed = relax_bounds(instance, units, tolerance)
+    if box is not None:
+        tighten_at(relaxed, np.arange(len(box[0])), *box)
+    box = relaxed
     if (box[0] > box[1]).any():  # no integer between two bounds: every bound shows it
         return relaxed_program(instance, units, *box, tolerance)
     tabled = _few_combinations(instance, max_table_size)
     tables = tables_of(instance, list(map(np.flatnonzero, tabled))) or []
     tighten_to_tables(tables, *box)
-    networks = list(_bounded_networks(instance, tabled, box))
+    networks = [
+        _bounded_network(instance, number, np.flatnonzero(~few), box)
+        for number, few in enumerate(tabled)
+        if not few.all()
+    ]
     encoder = NetworkEncoder(relaxed_program(instance, units, *box, tolerance))
     write_tables(encoder, tables)
     for network in networks:
         network.encode(encoder, box, margin)
     return encoder.program()
-
-
-def _relaxed_box(instance: Instance, units: Units, box: Ends | None, tolerance: float) -> Ends:
-    lower, upper = relax_bounds(instance, units, tolerance)
-    if box is None:
-        return lower, upper
-    return np.maximum(lower, box[0]), np.minimum(upper, box[1])
 
 
 def _few_combinations(instance: Instance, maximum: int) -> list[ndarray]:
@@ -129,24 +140,38 @@ def _few_combinations(instance: Instance, maximum: int) -> list[ndarray]:
 
 
 class _BoundedNetwork(NamedTuple):
-    """Samples of a network with the bounds of all its nodes."""
+    """Samples of a network with the bounds of all its nodes, or as curves by sample."""
 
     predictor: Predictor
     mapping: InputMap
     graph: Graph
     samples: ndarray
     bounds: Bounds
+    curves: dict[int, Curve]
 
     def encode(self, encoder: NetworkEncoder, box: Ends, margin: float) -> None:
         """Write the exact models of all samples."""
         for place, sample in enumerate(self.samples):
             inputs = self._inputs(sample, *box)
-            values = encoder.add_network(self.graph, self.bounds, place, inputs)
+            lower, upper = self.range(place)
+            if sample in self.curves:
+                values = self.curves[sample].encode(encoder, int(inputs.at.max()))
+            else:
+                values = encoder.add_network(self.graph, self.bounds, place, inputs)
             for unit, output in enumerate(self.mapping.output[sample]):
-                lower = float(self.bounds.lower[place, unit])
-                upper = float(self.bounds.upper[place, unit])
+                ends = float(lower[unit]), float(upper[unit])
                 gives_class = self.predictor.gives_class
-                encoder.tie_output(int(output), values, unit, gives_class, (lower, upper), margin)
+                encoder.tie_output(int(output), values, unit, gives_class, ends, margin)
+
+    def range(self, place: int) -> Ends:
+        """Return bounds of the outputs of one of the samples."""
+        lower = self.bounds.lower[place].numpy()
+        upper = self.bounds.upper[place].numpy()
+        curve = self.curves.get(self.samples[place])
+        if curve is None:
+            return lower, upper
+        low, high = curve.range
+        return np.maximum(lower, low), np.minimum(upper, high)
 
     def _inputs(self, sample: int, lower: ndarray, upper: ndarray) -> NodeColumns:
         """Return the inputs of a sample, those that are fixed as numbers."""
@@ -156,26 +181,28 @@ class _BoundedNetwork(NamedTuple):
         return NodeColumns(np.where(fixed, -1, index), numbers)
 
 
-def _bounded_networks(
-    instance: Instance, tabled: Sequence[ndarray], box: Ends
-) -> Iterator[_BoundedNetwork]:
-    """Yield the networks with samples that are no tables; tighten the box, in place, to the bounds
-    of their outputs.
-    """
-    for number, few in enumerate(tabled):
-        if not few.all():
-            yield _bounded_network(instance, number, np.flatnonzero(~few), box)
-
-
 def _bounded_network(
     instance: Instance, number: int, samples: ndarray, box: Ends
 ) -> _BoundedNetwork:
-    predictor = instance.predictors[number]
-    mapping = instance.maps[number]
+    """Bound a network at some samples; tighten the box, in place, to the bounds of its outputs."""
+    predictor, mapping = instance.networks[number]
     graph = instance.graph(number)
-    inputs = mapping.box(*box)[samples]
-    bounds = crown(graph, inputs)
-    low = predictor.outputs_of(bounds.lower.numpy())
-    high = predictor.outputs_of(bounds.upper.numpy())
+    bounds = crown(graph, mapping.box(*box)[samples])
+    curves_of = _curves(graph, mapping, samples, box)
+    network = _BoundedNetwork(predictor, mapping, graph, samples, bounds, curves_of)
+    low, high = map(np.array, zip(*map(network.range, range(len(samples))), strict=True))
+    low = predictor.outputs_of(low)
+    high = predictor.outputs_of(high)
     tighten_at(box, mapping.output[samples], low, high)
-    return _BoundedNetwork(predictor, mapping, graph, samples, bounds)
+    return network
+
+
+def _curves(graph: Graph, mapping: InputMap, samples: ndarray, box: Ends) -> dict[int, Curve]:
+    """Return the samples with one free input as curves."""
+    if graph.curved:
+        return {}
+    low, high = map(mapping.at, box)
+    free = [np.unique(mapping.index[sample][low[sample] < high[sample]]) for sample in samples]
+    single = [sample for sample, inputs in zip(samples, free, strict=True) if len(inputs) == 1]
+    found = curves(graph, low[single], high[single]) if single else None
+    return {} if found is None else dict(zip(single, found, strict=True))

@@ -1,7 +1,7 @@
 """Networks whose inputs take few values, as tables: the outputs of a sample at each combination."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,13 +73,17 @@ def tables_of(
     list of Table or None
         None where a sample has more combinations, or a continuous input that no equation gives.
     """
-    tabulation = _Tabulation(instance, most)
-    tables = []
-    for network, samples in zip(instance.networks, wanted, strict=True):
-        found = tabulation.tables(*network, samples)
-        if found is None:
-            return None
-        tables.extend(found)
+    tables: list[Table] = []
+    for (predictor, mapping), samples in zip(instance.networks, wanted, strict=True):
+        inputs = []
+        for sample in samples:
+            check_time()
+            each = _inputs(instance, mapping, sample, most)
+            if each is None:
+                return None
+            inputs.append(each)
+        if inputs:
+            tables += _tables(predictor, inputs, mapping.output[samples])
     return tables
 
 
@@ -91,51 +95,29 @@ class _Inputs(NamedTuple):
     points: ndarray
 
 
-class _Tabulation:
-    def __init__(self, instance: Instance, maximum: float) -> None:
-        milp = instance.milp
-        self.milp = milp
-        self.maximum = maximum
-        self.assignments = instance.assignment_list
-        self.base = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
+def _tables(predictor: Predictor, inputs: Sequence[_Inputs], targets: ndarray) -> Iterator[Table]:
+    """Yield the tables of some samples of a network, which is evaluated once."""
+    raw = predictor.raw(np.concatenate([each.points for each in inputs]))
+    ends = np.cumsum([len(each.values) for each in inputs])
+    for each, outputs, target in zip(inputs, np.split(raw, ends[:-1]), targets, strict=True):
+        finite = np.isfinite(outputs).all(axis=1)
+        outputs = predictor.outputs_of(outputs[finite])
+        yield Table(each.key, each.values[finite], outputs, target)
 
-    def tables(
-        self, predictor: Predictor, mapping: InputMap, samples: ndarray
-    ) -> list[Table] | None:
-        """Return the tables of some samples of a network."""
-        inputs = []
-        for sample in samples:
-            check_time()
-            each = self._inputs(mapping, sample)
-            if each is None:
-                return None
-            inputs.append(each)
-        if not inputs:
-            return []
-        raw = predictor.raw(np.concatenate([each.points for each in inputs]))
-        ends = np.cumsum([len(each.values) for each in inputs])
-        tables = []
-        for each, outputs, targets in zip(
-            inputs, np.split(raw, ends[:-1]), mapping.output[samples], strict=True
-        ):
-            finite = np.isfinite(outputs).all(axis=1)
-            outputs = predictor.outputs_of(outputs[finite])
-            tables.append(Table(each.key, each.values[finite], outputs, targets))
-        return tables
 
-    def _inputs(self, mapping: InputMap, sample: int) -> _Inputs | None:
-        index = mapping.index[sample]
-        deciding = self.assignments.determining_variables(
-            np.array(unfixed(self.milp, index), dtype=int)
-        )
-        if deciding is None:
-            return None
-        values = self.assignments.combinations(deciding.at, self.maximum)
-        if values is None:
-            return None
-        known = self.assignments.assignments(deciding, values, self.base)
-        points = np.where(index >= 0, known[:, index], mapping.constant[sample])
-        return _Inputs(tuple(deciding.at.tolist()), values, points)
+def _inputs(instance: Instance, mapping: InputMap, sample: int, most: float) -> _Inputs | None:
+    """Return the inputs of a sample; None if they take more than `most` values."""
+    milp = instance.milp
+    assignments = instance.assignment_list
+    index = mapping.index[sample]
+    deciding = assignments.determining_variables(np.array(unfixed(milp, index), dtype=int))
+    values = None if deciding is None else assignments.combinations(deciding.at, most)
+    if deciding is None or values is None:
+        return None
+    base = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
+    known = assignments.assignments(deciding, values, base)
+    points = np.where(index >= 0, known[:, index], mapping.constant[sample])
+    return _Inputs(tuple(deciding.at.tolist()), values, points)
 
 
 def tighten_to_tables(tables: Iterable[Table], lower: ndarray, upper: ndarray) -> None:

@@ -170,6 +170,11 @@ def cluster_errors() -> tuple[type[BaseException], ...]:
 def check_client(client: Any) -> None:
     """Check that a client is None or a `distributed.Client`.
 
+    Parameters
+    ----------
+    client
+        The client.
+
     Raises
     ------
     TypeError

@@ -1,0 +1,157 @@
+"""A first feasible point: cheap candidates, evaluated by the networks together, then completed."""
+
+import numpy as np
+from numpy import ndarray
+
+from ..clock import check_time, now
+from ..methods.run import Run
+from ..model.incumbent import MAX_SECONDS_FOR_START, START_TIME_FRACTION, Incumbent
+from ..model.instance import Instance
+from ..model.verification import TOLERANCE
+from ..programs.scip import relative_violation
+from .elastic import ElasticModel
+
+# Random points of the box besides its middle and two corners.
+RANDOM_CANDIDATES = 64
+# Numbers in the assignments of all candidates together.
+MAX_CANDIDATE_VALUES = 4_000_000
+# Random objectives under the constraints without networks, besides that of the problem.
+RANDOM_OBJECTIVES = 8
+# Candidates that are completed.
+MAX_COMPLETED = 4
+
+
+def submit_first_points(run: Run, incumbent: Incumbent) -> str:
+    """Submit candidates until one is feasible; nothing is done if the incumbent has a point.
+
+    Some candidates are points of the box of the network inputs: its middle, its lower and its
+    upper corner, and random ones. Others are points of the constraints without networks, optimal
+    for the objective without its outputs and for random objectives, whose integer variables keep
+    their values in a first completion. These come first where a completion of network inputs has
+    to find values of integer variables.
+
+    Parameters
+    ----------
+    run : Run
+        Time limit and seed.
+    incumbent : Incumbent
+        Receives the points.
+
+    Returns
+    -------
+    str
+        Which candidates were tried, for the log; empty if the incumbent had a point.
+    """
+    if incumbent.values is not None or run.time_limit <= 0:
+        return ""
+    search = _FirstPoints(run, incumbent)
+    kinds = {"of the box of the network inputs": search.by_box}
+    kinds["of the constraints without networks"] = search.by_constraints
+    names = list(kinds)
+    if search.others_are_integer:
+        names.reverse()
+    tried = []
+    for name in names:
+        tried.append(name)
+        if kinds[name]():
+            break
+    return f"points {' and '.join(tried)}"
+
+
+class _FirstPoints:
+    """Candidates for one incumbent, within a fraction of its run's time limit."""
+
+    def __init__(self, run: Run, incumbent: Incumbent) -> None:
+        self.instance: Instance = incumbent.instance
+        self.incumbent = incumbent
+        self.rng = np.random.default_rng(run.seed)
+        self.elastic = ElasticModel(incumbent.screening_instance, run.seed)
+        self.deadline = now() + min(MAX_SECONDS_FOR_START, START_TIME_FRACTION * run.time_limit)
+
+    @property
+    def seconds_left(self) -> float:
+        return max(self.deadline - now(), 0.0)
+
+    @property
+    def others_are_integer(self) -> bool:
+        """Whether a completion of network inputs has to find values of integer variables."""
+        return bool((self.others & self.instance.milp.integer).any())
+
+    @property
+    def others(self) -> ndarray:
+        """Mask of the free variables that are neither inputs nor outputs."""
+        milp = self.instance.milp
+        others = (milp.lower < milp.upper) & ~self.instance.is_output
+        others[self.instance.free_inputs] = False
+        return others
+
+    def by_box(self) -> bool:
+        """Submit points of the box; return whether one is feasible."""
+        milp = self.instance.milp
+        inputs = self.instance.free_inputs
+        count = min(RANDOM_CANDIDATES, MAX_CANDIDATE_VALUES // milp.n_variables)
+        parts = self.rng.random((count, len(inputs)))
+        parts = np.vstack([np.outer([0.5, 0.0, 1.0], np.ones(len(inputs))), parts])
+        points = np.tile(np.clip(0.0, milp.lower, milp.upper), (len(parts), 1))
+        points[:, inputs] = milp.lower[inputs] + parts * self.elastic.range
+        return self._submit_best(points)
+
+    def _submit_best(self, points: ndarray) -> bool:
+        """Complete the inputs of the best candidates until a point is feasible."""
+        for point in self._ranked(points):
+            check_time()
+            left = self.seconds_left
+            if left and self.incumbent.consider_inputs(point, left).feasible:
+                return True
+        return False
+
+    def by_constraints(self) -> bool:
+        """Submit points of the constraints without networks; return whether one is feasible."""
+        milp = self.instance.milp
+        free = milp.lower < milp.upper
+        free[self.instance.outputs] = False
+        size = np.where(np.isfinite(milp.upper - milp.lower), milp.upper - milp.lower, 1.0)
+        found = []
+        for number in range(1 + RANDOM_OBJECTIVES):
+            drawn = self.rng.normal(size=milp.n_variables) / np.maximum(size, 1e-9)
+            cost = self.elastic.cost if number == 0 else drawn
+            point = self.elastic.minimise(np.where(free, cost, 0.0), self.seconds_left)
+            if point is None or not self.seconds_left:
+                break
+            found.append(np.clip(point, milp.lower, milp.upper))
+            if self._complete(found[-1]):
+                return True
+        return bool(found) and self._submit_best(np.array(found))
+
+    def _complete(self, point: ndarray) -> bool:
+        """Submit the best completion with these network inputs and integers."""
+        inputs = self.instance.inputs(point)
+        completed = self.incumbent.completer.complete(inputs, self.seconds_left, integers=point)
+        return completed is not None and self.incumbent.consider(completed).feasible
+
+    def _ranked(self, points: ndarray) -> list[ndarray]:
+        """Return the candidates with the smallest violations that completions cannot change, and
+        of those without violations the best ones.
+        """
+        milp = self.instance.milp
+        points = self.instance.rounded(points)
+        self._evaluate(points)
+        decided = abs(milp.rows) @ self.others.astype(float) == 0
+        activity = points @ milp.rows[decided].T
+        sides = milp.row_lower[decided], milp.row_upper[decided]
+        outputs = self.instance.outputs
+        bounds = milp.lower[outputs], milp.upper[outputs]
+        violation = relative_violation(activity, *sides).sum(axis=1)
+        violation += relative_violation(points[:, outputs], *bounds).sum(axis=1)
+        violation = np.where(violation <= TOLERANCE, 0.0, violation)
+        order = np.lexsort([points @ self.elastic.cost, violation])
+        return [points[k] for k in order[:MAX_COMPLETED] if np.isfinite(violation[k])]
+
+    def _evaluate(self, points: ndarray) -> None:
+        """Evaluate each network at all points together, and write its outputs into them."""
+        for predictor, mapping in self.instance.networks:
+            check_time()
+            inputs = np.where(mapping.index >= 0, points[:, mapping.index], mapping.constant)
+            raw = predictor.raw(inputs.reshape(-1, mapping.index.shape[1]))
+            values = predictor.outputs_of(raw).reshape(len(points), -1)
+            points[:, mapping.output.ravel()] = values
