@@ -2,6 +2,6 @@
 is not.
 """
 
-from .report import check, open_exercises, progress
+from .report import check, open_exercises, own_numbers, progress, student
 
-__all__ = ["check", "open_exercises", "progress"]
+__all__ = ["check", "open_exercises", "own_numbers", "progress", "student"]

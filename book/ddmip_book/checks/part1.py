@@ -1,6 +1,5 @@
-"""Self-checks of the quickstart and of Part I: foundations."""
+"""Self-checks of the first model and of Part I: models and exact methods."""
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -8,13 +7,13 @@ import pyscipopt
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import hand_sized, water_potability
-from ddmip_lib.problems.hand_sized import HIDDEN_BIASES, HIDDEN_WEIGHTS, OUTPUT_WEIGHTS
+from ddmip_lib.problems import hand_sized
 from ..examples.bounds import crown_layers, interval_layers, largest_output
 from ..examples.hand_steps import hand_tiny
-from .core import Check, FormError, calls
+from .core import Check, FormError
 
 
 def _quick_budget() -> tuple[Any, Any, Any]:
@@ -38,6 +37,21 @@ def _greenhouses(ruled: bool) -> Any:
     return BigM().solve(problem, 600)
 
 
+def _prices(vtype: str = "I", constrained: bool = True) -> tuple[Any, Any]:
+    """A price problem of two products with a linear network, and its solution."""
+    model = pyscipopt.Model()
+    x = model.addMatrixVar((1, 2), vtype=vtype, ub=4)
+    y = model.addMatrixVar((1, 1), lb=None)
+    if constrained:
+        model.addCons(x[0, 0] + x[0, 1] <= 5)
+    model.setObjective(y[0, 0], "maximize")
+    net = nn.Sequential(nn.Linear(2, 1)).double().requires_grad_(False).eval()
+    net[0].weight.copy_(torch.tensor([[1.0, 2.0]]))  # type: ignore[operator]
+    problem = NeuralMIP(model)
+    problem.add_predictor(net, x, y)
+    return problem, BigM().solve(problem, 600)
+
+
 def _heaters(run: Any) -> int:
     return int(np.rint(run.inputs[0][:, 1]).max())
 
@@ -45,7 +59,7 @@ def _heaters(run: Any) -> int:
 def _penalty_rows(answer: Any) -> np.ndarray:
     rows = np.asarray(answer, dtype=float)
     if rows.ndim != 2 or rows.shape[1] != 3 or len(rows) < 3:
-        raise FormError("at least three rows of three numbers are wanted")
+        raise FormError("at least three triples of numbers are wanted")
     return rows[rows[:, 0].argsort()]
 
 
@@ -61,13 +75,6 @@ def _fixed_runs() -> list[list[float]]:
         [rho, run.history["primal_residual"].mean(), run.objective or 0.0]
         for rho, run in runs.items()
     ]
-
-
-def _visits(rhos: tuple[float, ...] = (1.0, 5.0)) -> dict[float, tuple[float | None, bool]]:
-    runs = {
-        rho: DualDecomposition(penalty=rho, max_iterations=30).solve(hand_sized()) for rho in rhos
-    }
-    return {rho: (run.objective, run.status == "converged") for rho, run in runs.items()}
 
 
 def _ladder() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -92,27 +99,6 @@ def _ladder() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def _nested(found: Any, outer: str, inner: str) -> bool:
     (low, high), (tight_low, tight_high) = (map(np.asarray, found[name]) for name in (outer, inner))
     return bool((tight_low >= low - 1e-4).all() and (tight_high <= high + 1e-4).all())
-
-
-def _held(square: bool, blocks: str = "both") -> list[int]:
-    """How many decisions of the hand-sized example rest at price zero, for rho = 2, 8 and 16."""
-    tiny = hand_tiny()
-    side = np.linspace(0, 1, 41)
-    grid = np.array(list(product(side, side)))
-    network = np.maximum(grid @ np.array(HIDDEN_WEIGHTS).T + HIDDEN_BIASES, 0.0) @ OUTPUT_WEIGHTS
-    cost = tiny.points @ tiny.cost
-
-    def rests(x: np.ndarray, points: np.ndarray, values: np.ndarray, rho: float) -> bool:
-        """Whether x minimises the values plus the penalty among these points."""
-        away = np.linalg.norm(points - x, axis=1)
-        merit = values + (rho / 2 * away**2 if square else rho * away)
-        return bool(merit[away == 0][0] <= merit.min())
-
-    def held(x: np.ndarray, rho: float) -> bool:
-        u_rests = blocks == "x" or rests(x, grid, network, rho)
-        return u_rests and (blocks == "u" or rests(x, tiny.points, cost, rho))
-
-    return [sum(held(x, rho) for x in tiny.points) for rho in (2.0, 8.0, 16.0)]
 
 
 CHECKS = {
@@ -140,8 +126,8 @@ CHECKS = {
                 (
                     (s[0], s[1], DualDecomposition(max_iterations=2).solve(s[1], 0)),
                     (
-                        "The last one holds no point that the poorer problem accepts: solve that"
-                        " problem, and give it time."
+                        "The last one contains no feasible point of the second problem: solve that"
+                        " problem, with sufficient time."
                     ),
                     lambda a: not a[2].found or not a[1].verify(a[2]),
                 ),
@@ -150,14 +136,14 @@ CHECKS = {
         ),
         Check(
             "ex-quick-penalty",
-            "One penalty for the whole run",
-            "a list of three or more rows `(rho, average residual, objective)`, weak to strong"
-            " penalties",
+            "Constant penalty parameter",
+            "a list of three or more triples `(rho, average residual, objective)`, in increasing"
+            " order of $\\rho$",
             _fixed_runs,
             lambda s: [
                 (
                     [[1.0, *row[1:]] for row in s],
-                    "Use penalties that differ: the strongest at least ten times the weakest.",
+                    "Use different penalties: the largest at least ten times the smallest.",
                     lambda a: _penalty_rows(a)[-1, 0] < 10 * _penalty_rows(a)[0, 0],
                 ),
                 (
@@ -178,25 +164,25 @@ CHECKS = {
         ),
         Check(
             "ex-quick-row",
-            "A rule of your own",
-            "the pair `(whole, ruled)`, the solutions without and with the rule",
+            "An additional constraint",
+            "the pair `(whole, ruled)`, the solutions without and with the constraint",
             lambda: (_greenhouses(False), _greenhouses(True)),
             lambda s: [
                 (
                     (s[1], s[0]),
-                    "A rule cannot raise the best harvest: have you swapped the two?",
+                    "A constraint cannot improve the objective: the two may be swapped.",
                     lambda a: a[0].objective < a[1].objective - 1e-6,
                 ),
                 (
                     (s[0], s[0]),
-                    "A house still has more than one heater: add the rows and solve again.",
+                    "A house still has more than one heater: add the constraints and solve again.",
                     lambda a: _heaters(a[1]) > 1,
                 ),
                 (
                     (s[1], s[1]),
                     (
-                        "The first solution already obeys the rule: it should be the one from"
-                        " before you added it."
+                        "The first solution already satisfies the constraint: it should be the"
+                        " solution without it."
                     ),
                     lambda a: _heaters(a[0]) <= 1,
                 ),
@@ -207,86 +193,80 @@ CHECKS = {
     "neural_mips": [
         Check(
             "ex-neurons",
-            "By hand",
+            "Evaluation of the network",
             "the three brackets and $F$ at $(1, 0)$, a list of four numbers",
             lambda: [-2.5, 3.5, 0.5, hand_tiny().total([1, 0])],
             lambda s: [
                 (
                     [0, *s[1:]],
-                    "These are the neurons, after the ReLU; the brackets stand before it.",
+                    "These are the outputs after the ReLU; the brackets are the pre-activations.",
                 ),
                 (
                     [*s[:3], s[3] - 1.5],
                     "The last number is the network alone: what does the first machine cost?",
                 ),
-                ([*s[:3], -4], "A bracket below zero is switched off before it is weighted."),
+                ([*s[:3], -4], "The ReLU of a negative bracket is zero before it is weighted."),
             ],
             "Put $x_1 = 1$, $x_2 = 0$ into each bracket, then weight those that are positive.",
         ),
         Check(
             "ex-price",
-            "What a machine may cost",
-            "the pair (largest $t$ at which buying both is optimal, $t$ below which the search buys"
-            " something)",
+            "Price range of a machine",
+            "the pair (largest $t$ at which $(1, 1)$ is optimal, $t$ below which the search leaves"
+            " its starting point)",
             lambda: (2.5, -0.5),
             lambda s: [
                 (
                     (3, s[1]),
-                    "Compare buying both with the best alternative, not with one machine alone.",
+                    "Compare $(1, 1)$ with the best alternative, not with one machine alone.",
                 ),
-                ((s[0], 0.5), "Check the sign: one machine alone must beat buying nothing."),
+                ((s[0], 0.5), "Check the sign: one machine alone must cost less than none."),
                 (
                     (s[0], 1.5),
                     (
-                        "One machine alone also changes what the network charges: read $F(1, 0)$"
-                        " again."
+                        "One machine alone also changes the output of the network: compute"
+                        " $F(1, 0)$ again."
                     ),
                 ),
             ],
             "Write down all four costs as functions of $t$.",
         ),
         Check(
-            "ex-rho",
-            "Which penalty?",
-            "a dict from the penalties 1.0 and 5.0 to the pair (best objective, whether the run"
-            " reports convergence)",
-            _visits,
-            lambda s: [
-                (
-                    {rho: (best, True) for rho, (best, _) in s.items()},
-                    (
-                        "`converged` is one of several statuses: look at `run.status` of the weak"
-                        " penalties."
-                    ),
-                ),
-                (
-                    {rho: (2.0 if rho < 4 else 1.5, done) for rho, (_, done) in s.items()},
-                    (
-                        "That is the last objective: what did the run see on its way? Read"
-                        " `run.objective`."
-                    ),
-                ),
-                (
-                    {rho: (0.5, done) for rho, (_, done) in s.items()},
-                    (
-                        "Above a threshold of this chapter nothing moves, so the start is all that"
-                        " the run sees."
-                    ),
-                ),
-            ],
-            "Thirty iterations each: `DualDecomposition(penalty=rho, max_iterations=30)`.",
-        ),
-        Check(
             "ex-enumerate",
-            "When is enumeration enough?",
-            "the largest m, a whole number",
+            "Limits of enumeration",
+            "the largest m, an integer",
             lambda: max(m for m in range(60) if 144 * 2**m * 1e-6 < 3600),
             lambda s: [
-                (s + 1, "At this m the table takes over an hour: round the other way."),
-                (31, "That is for a single pair: how many tables are there?"),
+                (s + 1, "At this m the tabulation takes more than an hour: round down."),
+                (31, "That is for a single pair: multiply by the number of pairs."),
                 (14, "A microsecond is a millionth of a second."),
             ],
             "Solve $144 \\cdot 2^m \\cdot 10^{-6} < 3600$.",
+        ),
+        Check(
+            "ex-own",
+            "A price problem in general form",
+            "the pair `(problem, solution)`: a `NeuralMIP` with an integer variable and a"
+            " constraint, and a verified solution",
+            _prices,
+            lambda s: [
+                (
+                    _prices(vtype="C"),
+                    "The model has no integer variable: declare one with vtype `I` or `B`.",
+                    lambda a: a[0].model.getNBinVars() + a[0].model.getNIntVars() == 0,
+                ),
+                (
+                    _prices(constrained=False),
+                    "The model has no constraint besides bounds: add one with `addCons`.",
+                    lambda a: a[0].model.getNConss() == 0,
+                ),
+                (
+                    (s[0], BigM().solve(s[0], 0)),
+                    "The solution has no verified point of this problem: allow more time.",
+                    lambda a: not a[1].found or not a[0].verify(a[1]),
+                ),
+            ],
+            judge=None,
         ),
     ],
     "exact_embeddings": [
@@ -328,35 +308,58 @@ CHECKS = {
             ],
             "At $a = 0$ we have $\\bar z = z$.",
         ),
+    ],
+    "bound_propagation": [
+        Check(
+            "ex-bound-widths",
+            "Interval widths by hand",
+            "the pair (width by intervals, width by CROWN) for $r = 3$",
+            lambda: (12, 0),
+            lambda s: [
+                (
+                    (6, s[1]),
+                    "That is the half-width: subtract the lower end from the upper end.",
+                ),
+                (
+                    (s[0], 12),
+                    "Both units are stable: replace them by $x + c$ and $x + d$ and subtract.",
+                ),
+                (
+                    (4, s[1]),
+                    "That is the width for $r = 1$.",
+                ),
+            ],
+            "Write the range of each unit as a function of $r$.",
+        ),
         Check(
             "ex-emb-slope",
-            "Which slope?",
-            "the pair (best slope $\\alpha$ of the third unit, upper bound with it)",
+            "Optimal lower bound of a unit",
+            "the pair (best coefficient $\\alpha$ of the third unit, upper bound with it)",
             lambda: (0.25, 25 / 8),
             lambda s: [
                 (
                     (1, 4.25),
                     (
-                        "That is the usual choice: at which corner of the square is its bound"
-                        " attained, and how does the bound at that corner change with the slope?"
+                        "That is the default: at which corner of the square is its bound"
+                        " attained, and how does the bound at that corner change with $\\alpha$?"
                     ),
                 ),
                 (
                     (0, 3.5),
                     (
-                        "At this slope the bound falls as the slope grows: go on until another"
-                        " corner takes over."
+                        "At this $\\alpha$ the bound decreases as $\\alpha$ grows: continue until"
+                        " the maximum moves to another corner."
                     ),
                 ),
                 (
                     (0.5, 3.5),
                     (
-                        "Too far: another corner has taken over, and there the bound grows with the"
-                        " slope."
+                        "Too large: the maximum is at another corner, and there the bound grows"
+                        " with $\\alpha$."
                     ),
                 ),
             ],
-            "The bound is the larger of two lines in $\\alpha$, one for each of two corners.",
+            "The bound is the maximum of two affine functions of $\\alpha$, one for each corner.",
         ),
         Check(
             "ex-emb-project",
@@ -379,8 +382,8 @@ CHECKS = {
                 (
                     {**s, "CROWN": s["interval"], "interval": s["CROWN"]},
                     (
-                        "Intervals forget how inputs belong together: no other bound should be"
-                        " wider than theirs."
+                        "Intervals drop the dependence between the inputs: no other bound should"
+                        " be wider than theirs."
                     ),
                     lambda a: not _nested(a, "interval", "CROWN"),
                 ),
@@ -396,84 +399,48 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "augmented_lagrangian": [
+    "exact_scaling": [
         Check(
-            "ex-alm-half",
-            "Without the half",
-            "for $\\rho = 3$ and price 0: condition number, violation, step length $s$ in"
-            " $\\lambda^+ = \\lambda + s\\,r$, and the factor of the price error",
-            lambda: (13, 2 / 13, 6, 1 / 13),
-            lambda s: [
-                ((7, 2 / 7, 3, 1 / 7), "These belong to the penalty with the half."),
-                (
-                    (*s[:2], 3, s[3]),
-                    "Set the gradient to zero and see what stands in front of $A^\\top r$ now.",
-                ),
-                ((12, *s[1:]), "The objective has a curvature of its own."),
-            ],
-            "Compare with the penalty $\\tfrac\\rho2\\lVert r\\rVert^2$: which $\\rho$ would give"
-            " the same?",
-        ),
-        Check(
-            "ex-alm-step",
-            "A shorter step",
-            "three numbers: the ends of the interval of good $\\eta$, and the best $\\eta$",
-            lambda: (0, 0.5, 0.25),
-            lambda s: [
-                ((0, 0.25, 0.25), "The error may change its sign, as long as it shrinks."),
-                (
-                    (0, 0.5, 0.5),
-                    "At this step the error keeps its size: for which step is the factor zero?",
-                ),
-                ((0, 0.75, 0.75), "That is the natural step, for which the prices diverge."),
-            ],
-            "Derive the factor first; it must lie strictly between $-1$ and $1$.",
-        ),
-        Check(
-            "ex-alm-tie",
-            "Near a tie",
-            "a function of $(\\ell, c)$ that returns the smallest exact $\\rho$",
-            lambda: lambda ell, delta: ell**2 / (2 * delta) - ell,
+            "ex-scale-class",
+            "Relaxed classes",
+            "the pair of the largest $y$ for $o^- = -4$ and for $o^- = -40$",
+            lambda: (3 / 4.001, 39 / 40.001),
             lambda s: [
                 (
-                    lambda ell, delta: ell**2 / (2 * delta),
-                    "The network's own curvature helps the penalty: where is it?",
+                    (0, 0),
+                    "That holds for integer $y$: the relaxation admits every $y$ in $[0, 1]$.",
                 ),
                 (
-                    lambda ell, delta: ell**2 / delta - ell,
-                    "A minimum over $u$ of a parabola brings a factor one half.",
+                    (1 / 4.001, 1 / 40.001),
+                    "Measure the logit from its lower bound, not from zero.",
                 ),
-                (
-                    lambda ell, delta: ell / (2 * delta) - ell,
-                    "The slope at the balanced price enters squared.",
-                ),
-            ],
-            "At the price that balances the slope at $x = 0$, compare the minimum over $u$ for $x ="
-            " 1$ with $v^*$.",
-            judge=calls((8.0, 1.0), (8.0, 0.1), (2.0, 0.5)),
-        ),
-        Check(
-            "ex-alm-deaf",
-            "Why not simply use the norm?",
-            "two lists, for the norm and for the square: the number of decisions that are held for"
-            " $\\rho = 2, 8, 16$",
-            lambda: (_held(False), _held(True)),
-            lambda s: [
                 (
                     s[::-1],
-                    "The norm comes first: a wedge holds $u$ where a parabola lets it drift.",
-                ),
-                (
-                    (_held(False, "x"), _held(True, "x")),
-                    "You asked the MIP block alone: $u$ must rest as well.",
-                ),
-                (
-                    (_held(False, "u"), _held(True, "u")),
-                    "You asked the NN block alone: $x$ must rest as well.",
+                    "A wider bound relaxes the constraint: the second value is the larger one.",
                 ),
             ],
-            "Two conditions for each decision: $u = x$ minimises over the box, and $x$ over the"
-            " four decisions.",
+            "Solve the first class constraint for $y$.",
+        ),
+        Check(
+            "ex-scale-root",
+            "Trivial root bound of the workshop",
+            "the pair of the largest relaxed logit with interval bounds and with $M = 10$",
+            lambda: (-1.5, 12.75),
+            lambda s: [
+                (
+                    (1.5, 12.75),
+                    "The first one is the network output $f$: the logit is $-f$.",
+                ),
+                (
+                    (-1.5, 14.25),
+                    "The second unit has the output three halves and the weight one in $f$.",
+                ),
+                (
+                    (-1.5, -1.5),
+                    "The chord of the third unit depends on the bounds: compute it for $M = 10$.",
+                ),
+            ],
+            "Only the output of the third unit differs between the two cases.",
         ),
     ],
 }

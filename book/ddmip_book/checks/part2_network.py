@@ -82,7 +82,7 @@ def _next_rho(rule: Any, settled: bool, descends: bool) -> float | None:
     return None if rho is None else float(rho.inputs)
 
 
-class _Thaw(DescentTest):
+class _Decrease(DescentTest):
     def after(self, progress: ResidualInfo) -> Penalty | None:
         return progress.rho.times(1 / 8) if progress.settled else self.update(progress)
 
@@ -91,24 +91,24 @@ CHECKS = {
     "projected_gradient": [
         Check(
             "ex-pgd-ball",
-            "A diamond",
-            "a function of a vector and a size that returns the projection on the diamond",
+            "Projection on the l1 ball",
+            "a function of a vector and a size that returns the projection on the l1 ball",
             lambda: _diamond,
             lambda s: [
                 (
                     lambda v, size: np.clip(v, -size, size),
-                    "That is the projection on a box, not on the diamond.",
+                    "That is the projection on a box, not on the l1 ball.",
                 ),
                 (
                     lambda v, size: np.asarray(v) * min(1.0, size / np.abs(v).sum()),
-                    "Shrinking along the ray ends in the diamond, but not at its nearest point.",
+                    "Scaling gives a point of the l1 ball, but not the nearest one.",
                 ),
                 (
                     lambda v, size: project_capped_sum(np.abs(v), size),
                     "Negative entries must stay negative.",
                 ),
             ],
-            "Points inside the diamond stay where they are; outside, subtract the same from each"
+            "Points of the l1 ball are their own projection; outside, subtract the same from each"
             " $|v_i|$.",
             judge=calls(
                 (np.array([2.0, -1.0, 0.2]), 1.5),
@@ -119,18 +119,18 @@ CHECKS = {
         Check(
             "ex-pgd-count",
             "How many steps?",
-            "the three step counts at $\\rho = 10$, whole numbers",
+            "the three step counts at $\\rho = 10$, integers",
             _counts,
             lambda s: [
                 (
                     [count - 1 for count in s],
-                    "Round up: one step fewer does not quite reach the factor.",
+                    "Round up: with one step fewer the factor is not attained.",
                 ),
                 (
                     _counts(lambda eta, least, most: contraction_factor(eta, 10.0, most)),
                     (
-                        "The network may bend downwards too: the smallest curvature is less than"
-                        " $\\rho$."
+                        "The network may have negative curvature: the smallest curvature is less"
+                        " than $\\rho$."
                     ),
                 ),
                 (
@@ -143,18 +143,18 @@ CHECKS = {
         ),
         Check(
             "ex-pgd-repair",
-            "Adam, repaired",
+            "Adam with a projection in its own norm",
             "a function of $(v, a, b, d)$, $d$ the diagonal of $\\Omega$, that returns the"
             " projection in the norm of $\\Omega$",
             lambda: _scaled,
             lambda s: [
                 (
                     lambda v, a, b, d: project_halfspace(np.asarray(v), np.asarray(a), b),
-                    "That is the Euclidean one.",
+                    "That is the Euclidean projection.",
                 ),
                 (
                     lambda v, a, b, d: _scaled(v, a, b, d, 1),
-                    "Heavy coordinates move at a price: invert $\\Omega$.",
+                    "Coordinates with a large weight move less: invert $\\Omega$.",
                 ),
                 (
                     lambda v, a, b, d: (
@@ -162,7 +162,7 @@ CHECKS = {
                         if np.dot(a, v) > b
                         else v - (np.dot(a, v) - b) / np.dot(a, a / d) * (a / d)
                     ),
-                    "A point of the halfspace must stay.",
+                    "A point of the halfspace is its own projection.",
                 ),
             ],
             "Substitute $w = D^{-1/2} w'$ and use the Euclidean formula.",
@@ -202,7 +202,7 @@ CHECKS = {
                     _Steps(adaptive=False),
                     (
                         "After its steps the block is still far from the minimiser of a parabola:"
-                        " does the step length follow the last changes of $u$ and of the slope?"
+                        " does the step length use the last changes of $u$ and of the gradient?"
                     ),
                     lambda a: np.abs(_one_block(a) - [1.0, 0.3]).max() > 0.02,
                 ),
@@ -213,13 +213,13 @@ CHECKS = {
     "log_barrier": [
         Check(
             "ex-barrier-mu",
-            "How small must mu be?",
+            "Size of the barrier parameter",
             "the pair (largest $\\mu$, number of cuts from $\\mu = 1$)",
             lambda: (1e-8, 8),
             lambda s: [
                 ((1e-4, 4), "The bound is on the *square* of the distance."),
-                ((1e-7, 7), "Every row pushes: where does their number enter?"),
-                ((1e-9, 9), "A larger $\\rho$ holds $u$ better: it allows a larger $\\mu$."),
+                ((1e-7, 7), "Where does the number of constraints enter the bound?"),
+                ((1e-9, 9), "A larger $\\rho$ allows a larger $\\mu$."),
             ],
             "Solve the bound $J\\mu/\\rho \\le \\varepsilon^2$ for $\\mu$.",
             judge=lambda answer, right: (
@@ -228,7 +228,7 @@ CHECKS = {
         ),
         Check(
             "ex-barrier-diagonal",
-            "A box needs no five steps",
+            "Diagonal preconditioning for a box",
             "the pair of CG steps (without, with the preconditioner)",
             lambda: (30, 1),
             lambda s: [
@@ -244,8 +244,8 @@ CHECKS = {
                 (
                     (200, 1),
                     (
-                        "A matrix of 40 rows needs about 40 steps at most: is the tolerance too"
-                        " small for rounding?"
+                        "A matrix of order 40 needs about 40 steps at most: is the tolerance too"
+                        " small for rounding errors?"
                     ),
                     lambda a: not 1 < a[0] <= 60,
                 ),
@@ -254,7 +254,7 @@ CHECKS = {
         ),
         Check(
             "ex-barrier-schedule",
-            "Which schedules are fast enough?",
+            "Schedules of the barrier parameter",
             "the triple (power of $1/k$ in the residual for $\\theta = \\tfrac12$, for $\\theta ="
             " 2$, and the $\\theta$ that must be exceeded)",
             lambda: (0.75, 2, 1),
@@ -297,46 +297,46 @@ CHECKS = {
     "penalties_stopping": [
         Check(
             "ex-pen-tight",
-            "A bound that is too tight",
+            "A multiplier bound that is too tight",
             "the limit of the residual, a number",
             lambda: 0.1,
             lambda s: [
                 (
                     0,
-                    "The clipped price is smaller than the slope, so something else must hold $u$.",
+                    "The clipped multiplier is smaller than the gradient: add the penalty term.",
                 ),
                 (
                     0.2,
                     (
-                        "That is without any price: how much of the slope does the clipped price"
-                        " balance?"
+                        "That is without a multiplier: how much of the gradient does the clipped"
+                        " multiplier cancel?"
                     ),
                 ),
-                (1, "That is what the multiplier would like to grow by; divide by $\\rho$."),
+                (1, "That is the increase of the multiplier before clipping; divide by $\\rho$."),
             ],
-            "Balance three slopes along $u_2$: network, price, penalty.",
+            "Set the sum of three derivatives along $u_2$ to zero: network, multiplier, penalty.",
         ),
         Check(
             "ex-pen-factor",
             "How fast may the penalty grow?",
-            "the smallest $\\tau$ at which $x$ stays at 0, a number",
+            "the smallest $\\beta$ for which $x$ stays at 0, a number",
             lambda: 2.5,
             lambda s: [
-                (1.5, "A geometric sum has $\\tau - 1$ in its denominator."),
-                (1.75, "The MIP block compares with $\\tfrac\\rho2$, not with $\\rho$."),
+                (1.5, "A geometric sum has $\\beta - 1$ in its denominator."),
+                (1.75, "The MIP subproblem compares with $\\tfrac\\rho2$, not with $\\rho$."),
                 (
                     4,
                     (
-                        "Both decisions pay a penalty: take the difference of $\\tfrac{49}{100}$"
-                        " and $\\tfrac{9}{100}$."
+                        "Both decisions have a penalty term: take the difference of"
+                        " $\\tfrac{49}{100}$ and $\\tfrac{9}{100}$."
                     ),
                 ),
             ],
-            "Sum up $\\lambda^k$, then compare with the price at which the MIP block leaves 0.",
+            "Sum up $\\lambda^k$, then compare with the multiplier at which $x$ leaves 0.",
         ),
         Check(
             "ex-pen-units",
-            "Balancing depends on units",
+            "Residual balancing depends on units",
             "the triple (primal, dual residual for $\\rho = 1$, $\\ell = 2$; the $\\ell$ below"
             " which the cycle certainly ends)",
             lambda: (0.4, 0.2, 0.1),
@@ -358,15 +358,15 @@ CHECKS = {
         ),
         Check(
             "ex-pen-own",
-            "A rule of your own",
+            "A penalty rule of your own",
             "an instance of your rule, with methods `first(scale)` and `after(progress)`",
-            lambda: _Thaw(0.1),
+            lambda: _Decrease(0.1),
             lambda s: [
                 (
                     DescentTest(0.1),
                     (
-                        "The rule ends the run where it should thaw: return a penalty, not None,"
-                        " when settled."
+                        "The rule ends the run where it should decrease the penalty: return a"
+                        " penalty, not None, after convergence."
                     ),
                     lambda a: _next_rho(a, True, True) is None,
                 ),
@@ -374,7 +374,7 @@ CHECKS = {
                     type(
                         "Stiff", (Fixed,), {"after": lambda self, progress: progress.rho.times(2.0)}
                     )(1.0),
-                    "When the run has settled, the penalty should fall, so that things move again.",
+                    "After convergence the penalty should decrease, so that the iterates change.",
                     lambda a: (_next_rho(a, True, True) or 0.0) >= 4.0,
                 ),
                 (
@@ -382,7 +382,7 @@ CHECKS = {
                         "Loose", (Fixed,), {"after": lambda self, progress: progress.rho.times(0.5)}
                     )(10.0),
                     (
-                        "Where the descent test fails, the penalty should grow: ask"
+                        "Where the descent test fails, the penalty should grow: use"
                         " `progress.descends`."
                     ),
                     lambda a: (_next_rho(a, False, False) or 0.0) <= 4.0,

@@ -2,27 +2,8 @@
 
 import numpy as np
 
-from ..examples.hand_steps import hand_tiny
 from ..examples.tiny import Tiny, quadratic
 from .core import Check
-
-
-def _window() -> tuple[float, float, float]:
-    """Near both ends of the window alone: the scan of the chapter takes longer."""
-    tiny = hand_tiny()
-
-    def end(rho: float) -> float | None:
-        path = tiny.run(rho, steps=20)
-        still = (path.x[-5:] == path.x[-1]).all() and path.residual[-1] < 1e-9
-        return float(path.total[-1]) if still else None
-
-    ends = {rho: end(rho) for rho in (5.5, 5.75, 7.25, 7.5)}
-    good = [rho for rho, total in ends.items() if total == tiny.optimum()]
-    return (
-        min(good),
-        max(good),
-        min(rho for rho, total in ends.items() if total == tiny.total([0, 0])),
-    )
 
 
 def _lazy(toy: Tiny, reach: float = 1.0, rho: float = 1.2) -> float:
@@ -48,99 +29,12 @@ def _lazy_ends() -> tuple[float, ...]:
 
 
 CHECKS = {
-    "split": [
-        Check(
-            "ex-split-six",
-            "One penalty more",
-            "the pair (bids, asks) after the first iteration, two numbers each",
-            lambda: ([0, 4], [5.5, 6]),
-            lambda s: [
-                (
-                    s[::-1],
-                    (
-                        "Bids come from the network's side, asks from the costs: have you swapped"
-                        " them?"
-                    ),
-                ),
-                (([0, 2], s[1]), "A bid holds price and position: $\\lambda_i + \\rho u_i$."),
-                ((s[0], [1.5, 2]), "An ask holds the cost and half of the penalty."),
-            ],
-            "First $u^1$ from the NN block with $x^1 = (0, 0)$, then $\\lambda^1 = \\rho\\,(u^1 -"
-            " x^1)$.",
-        ),
-        Check(
-            "ex-split-sweep",
-            "The window",
-            "the three penalties of the scan: smallest and largest with the optimum as limit, and"
-            " the smallest with the start",
-            _window,
-            lambda s: [
-                (
-                    (s[0], s[1], 4),
-                    "4 is the threshold of gradient steps; here the NN block is solved globally.",
-                ),
-                (
-                    (1, s[1], s[2]),
-                    (
-                        "A run that visits the optimum has not converged to it: look at the last"
-                        " iterates."
-                    ),
-                ),
-                (
-                    (s[0], s[1], 22 / 3),
-                    "That is the threshold itself: name the first penalty of the scan beyond it.",
-                ),
-            ],
-            "Converged: the last five $x$ are the same and the residual is zero.",
-        ),
-        Check(
-            "ex-split-hold",
-            "Prices that hold the optimum",
-            "the triple (smallest $\\rho$, interval of $\\lambda_1$ at $\\rho = 3$, interval of"
-            " $\\lambda_2$ at $\\rho = 3$)",
-            lambda: (1, (0, 1), (0.5, 5)),
-            lambda s: [
-                (
-                    (0.5, (-1.5, 1), (-1, 5)),
-                    "Being half-way is already paid: compare $\\rho$ with $\\tfrac\\rho2$.",
-                ),
-                (
-                    (1, (1, 1), (5, 5)),
-                    "$(1, 1)$ is a corner of the box: a slope may point outwards, so no equality.",
-                ),
-                ((1, (0, -1), (0.5, -5)), "The price balances *minus* the slope of the network."),
-            ],
-            "One inequality for each block and each coordinate; the MIP block gives the lower"
-            " ends.",
-        ),
-        Check(
-            "ex-split-dual",
-            "Dual decomposition in the classical sense",
-            "the pair ($D(0)$, the best bound $\\max D$)",
-            lambda: (-3, 0.125),
-            lambda s: [
-                (
-                    (-3, 0.5),
-                    (
-                        "The optimum lies above this bound: with $\\rho = 0$ fractional decisions"
-                        " count too."
-                    ),
-                ),
-                ((3, s[1]), "Check the sign of the network's smallest value on the square."),
-                (
-                    (0.5, s[1]),
-                    "At $\\lambda = 0$ the two blocks do not talk: add their two separate minima.",
-                ),
-            ],
-            "At which price does the first minimum vanish?",
-        ),
-    ],
     "mip_block": [
         Check(
             "ex-mip-price",
-            "At which price does it buy?",
-            "the pair of prices $\\lambda_1$ above which the first machine is bought, for $\\rho ="
-            " 2$ and for $\\rho = 20$",
+            "Threshold of the multiplier",
+            "the pair of multipliers $\\lambda_1$ above which the first machine is selected, for"
+            " $\\rho = 2$ and for $\\rho = 20$",
             lambda: (1.5, 1.5),
             lambda s: [
                 ((2.5, 11.5), "$u_1$ is not zero: how far is each of the two decisions from it?"),
@@ -151,14 +45,14 @@ CHECKS = {
         ),
         Check(
             "ex-mip-reach",
-            "Decisions in the middle",
-            "the pair (list of the three borders for $\\rho = 1$, limit of the length of a middle"
-            " interval as $\\rho \\to 0$)",
+            "Decisions that are not vertices",
+            "the pair (list of the three boundaries for $\\rho = 1$, limit of the length of a"
+            " middle interval as $\\rho \\to 0$)",
             lambda: ([0.5, 1.5, 2.5], 0),
             lambda s: [
                 (
                     ([1, 2, 3], 0),
-                    "Those are the sites; a border lies half-way between two of them.",
+                    "Those are the sites; a boundary is the midpoint of two of them.",
                 ),
                 (([0.25, 0.75, 1.25], 0), "One half too many: the sites are at $\\rho x$."),
                 ((s[0], 1), "That is the length for $\\rho = 1$; let $\\rho$ shrink."),
@@ -177,7 +71,7 @@ CHECKS = {
                     (1 / 16, 8),
                     "Measure at the middle between two grid points: half a step, squared.",
                 ),
-                ((1 / 4, 8), "That is the excess for whole numbers: rescale it."),
+                ((1 / 4, 8), "That is the excess for integers: rescale it."),
                 ((s[0], 9), "Nine is the number of points; a chord joins two of them."),
             ],
             "Write $x = \\Delta m$ with an integer $m$.",
@@ -185,8 +79,8 @@ CHECKS = {
         Check(
             "ex-mip-lazy",
             "An x-step without a MIP solver",
-            "four last costs $F$: all points lazily and exactly, then $x_1 = x_2$ lazily and"
-            " exactly",
+            "four last costs $F$: all points by neighbours and exactly, then $x_1 = x_2$ by"
+            " neighbours and exactly",
             _lazy_ends,
             lambda s: [
                 (
@@ -200,6 +94,32 @@ CHECKS = {
                 ((*s[:3], s[0]), "The best point of the grid is not on the diagonal."),
             ],
             "Forty steps are enough; start at $u = 0$ with $\\lambda = -\\nabla g(0)$.",
+        ),
+    ],
+    "graph_split": [
+        Check(
+            "ex-graph-tangents",
+            "Bound of the perspective by tangents",
+            "the number of tangents, an integer",
+            lambda: 17,
+            lambda s: [
+                (16, "That is the number of intervals; both ends have a tangent."),
+                (33, "The nearest tangent point is at a distance of at most $\\Delta/2$."),
+                (9, "That is the number of the library; what is its error bound?"),
+            ],
+            "Solve $\\Delta^2/4 \\le 10^{-3}$ for the distance $\\Delta$ of the tangent points.",
+        ),
+        Check(
+            "ex-graph-stall",
+            "Convergence of the graph split to a non-optimal point",
+            "the pair $(\\lambda_x^1, \\lambda_y^1)$ for $\\rho \\ge 1$",
+            lambda: (5 / 26, -25 / 26),
+            lambda s: [
+                ((0.2, -0.96), "Both squares of the NN subproblem depend on $u$."),
+                ((-5 / 26, 25 / 26), "The residuals are $u - x$ and $f(u) - y$."),
+                ((0, -1), "The NN subproblem minimises both squares, so $u^1$ is positive."),
+            ],
+            "First compute $y^1$, then the minimiser $u^1$ of a quadratic function.",
         ),
     ],
 }

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from ..examples.smooth import Smooth, random_bends
 from .core import Check, agrees, calls
 
 
@@ -22,14 +21,6 @@ def _kink(lam: float, rho: float) -> tuple[float, float, float]:
     return first, lam + rho * first, 0.0
 
 
-def _projected_step(
-    problem: Smooth, x: Any, rho: float, half: float = 0.5, with_cost: bool = True
-) -> np.ndarray:
-    slope = problem.slope(x) if with_cost else problem.gradient(x)
-    values = problem.points @ slope + half * rho * ((problem.points - x) ** 2).sum(axis=1)
-    return problem.points[values.argmin()]
-
-
 def _fit(table: Any, times: Any, relative: bool = True) -> np.ndarray:
     table = np.asarray(table, dtype=float)
     times = np.asarray(times, dtype=float)
@@ -39,7 +30,6 @@ def _fit(table: Any, times: Any, relative: bool = True) -> np.ndarray:
     return np.linalg.lstsq(table, times)[0]
 
 
-_BENDS = [(random_bends(number, 0.3), np.array([float(number)]), 1.05) for number in range(6)]
 _TABLE = np.array([[2.0, 5e3], [4.0, 8e4], [2.0, 7e5], [6.0, 4e6], [8.0, 9e7]])
 _TIMES = _TABLE @ [1e-4, 2e-9] * [1.1, 0.9, 1.05, 0.8, 1.3]
 
@@ -53,15 +43,15 @@ CHECKS = {
             lambda s: [
                 (
                     (*s[:4], 0.5),
-                    "That is what the corollary guarantees; on this problem more is true.",
+                    "That is the constant of the corollary; on this problem a larger one is valid.",
                 ),
                 (
                     (*s[:2], 1 / 18, 1 / 162, 4),
-                    "The value at the limit is not zero: what does $g$ cost at the only decision?",
+                    "The value at the limit is not zero: evaluate $g$ at the only point of $X$.",
                 ),
                 (
                     (*s[:4], 4 / 81),
-                    "That is the fall itself: divide it by the square of the residual.",
+                    "That is the decrease itself: divide it by the square of the residual.",
                 ),
             ],
             "The copy shrinks by the same factor in every iteration; find it from the u-step.",
@@ -75,11 +65,11 @@ CHECKS = {
             lambda s: [
                 (
                     lambda h, rho: (rho + min(h)) / 2,
-                    "That is what the u-step earns; the multiplier step has its cost.",
+                    "That is the decrease in the u-step; the multiplier step increases $L_\\rho$.",
                 ),
                 (
                     lambda h, rho: (rho + min(h)) / 2 - max(t * t for t in h) / rho,
-                    "Every eigenvector earns and pays for itself: take the two from the same one.",
+                    "Both changes belong to the same eigenvector: subtract before the minimum.",
                 ),
                 (
                     lambda h, rho: _balance([max(h)], rho),
@@ -93,14 +83,15 @@ CHECKS = {
         ),
         Check(
             "ex-conv-careless",
-            "Prove convergence for careless x-steps",
-            "a function of ($L_\\rho^1 - F_{\\min}$, $E$, $\\delta$, $\\ell$, $\\rho$,"
-            " $\\varepsilon$) that returns the largest number your proof allows, not rounded",
+            "Convergence with inexact x-steps",
+            "a function of ($L_\\rho^1 - F_{\\min}$, $\\bar\\varepsilon$, $\\delta$, $\\ell$,"
+            " $\\rho$, $\\varepsilon$) that returns the largest number your proof allows, not"
+            " rounded",
             lambda: _careless,
             lambda s: [
                 (
                     lambda gap, extra, *rest: s(gap, 0.0, *rest),
-                    "The errors allow the merit to rise by $E$ in all.",
+                    "The errors allow $L_\\rho$ to increase by $\\bar\\varepsilon$ in all.",
                 ),
                 (
                     lambda gap, extra, delta, ell, rho, eps: (gap + extra) / (delta * eps**2),
@@ -111,32 +102,8 @@ CHECKS = {
                     "Squares are summed: divide by $\\varepsilon^2$.",
                 ),
             ],
-            "Add to the merit what the errors can still add, and show that the sum falls.",
+            "Add the sum of the later errors to $L_\\rho^k$, and show that this sum decreases.",
             judge=calls((3.0, 1.0, 0.4, 1.0, 1.5, 0.1), (2.0, 0.0, 0.1, 0.5, 2.0, 0.01)),
-        ),
-        Check(
-            "ex-conv-project",
-            "Is Algorithm 1 worth more than projected gradient?",
-            "a function of (problem, $x$, $\\rho$) that does one step of projected gradient on the"
-            " integers",
-            lambda: _projected_step,
-            lambda s: [
-                (
-                    lambda p, x, rho: _projected_step(p, x, rho, with_cost=False),
-                    "The step follows $\\nabla F$, cost included.",
-                ),
-                (
-                    lambda p, x, rho: _projected_step(p, x, rho, half=1.0),
-                    "Compare the penalty with $\\tfrac\\rho2$.",
-                ),
-                (
-                    lambda p, x, rho: min(p.points, key=p.total),
-                    "That jumps to the optimum: use the slope at $x$ alone.",
-                ),
-            ],
-            "All decisions are in `problem.points`: compute the value of each and take the"
-            " smallest.",
-            judge=calls(*_BENDS, read=lambda x: np.ravel(x)),
         ),
     ],
     "constraints": [
@@ -160,7 +127,7 @@ CHECKS = {
         ),
         Check(
             "ex-cons-fixed",
-            "When is there a fixed point?",
+            "Fixed points and their multipliers",
             "the three numbers: the least $\\rho$ with a fixed point, and the least and the largest"
             " $\\lambda$ of the fixed points at $\\rho = 4$",
             lambda: (2.0, -1.0, 0.0),
@@ -168,7 +135,7 @@ CHECKS = {
                 ((1.0, -3.0, 0.0), "The penalty term at $x = 0$ is $\\tfrac\\rho2$."),
                 (
                     (2.0, 0.0, 1.0),
-                    "At the right end of $C$ the u-step wants a slope that is not positive.",
+                    "At the right end of $C$ the derivative of the u-step must not be positive.",
                 ),
                 ((0.5, -1.0, 0.0), "Solve $c - \\tfrac\\rho2 \\le 0$ for $\\rho$."),
             ],
@@ -176,18 +143,18 @@ CHECKS = {
         ),
         Check(
             "ex-cons-kink",
-            "Prove that convex kinks do no harm",
+            "Convergence at convex breakpoints",
             "a function of ($\\lambda^0$, $\\rho$) that returns $u^1$, $\\lambda^1$ and $u^2$ for "
             "$g(u) = \\lvert u\\rvert$ and $\\bar x = 0$",
             lambda: _kink,
             lambda s: [
                 (
                     lambda lam, rho: (-s(lam, rho)[0], *s(lam, rho)[1:]),
-                    "A positive price pushes $u$ down.",
+                    "A positive multiplier decreases $u$.",
                 ),
                 (
                     lambda lam, rho: (-lam / rho, 0.0, 0.0),
-                    "The kink itself pulls with a slope of up to 1.",
+                    "The subgradients of $g$ at the breakpoint lie in $[-1, 1]$.",
                 ),
                 (
                     lambda lam, rho: (s(lam, rho)[0], lam, 0.0),
@@ -198,15 +165,79 @@ CHECKS = {
             judge=calls((5.0, 2.0), (-3.0, 10.0), (0.4, 1.0)),
         ),
     ],
+    "extensions": [
+        Check(
+            "ex-ext-radius",
+            "The best radius for local smoothness",
+            "the pair (best radius $R$, least threshold for $\\rho$)",
+            lambda: (1.0, 108.0),
+            lambda s: [
+                (
+                    (1.0, 38.18),
+                    "That is the second condition alone: the threshold is the larger of the two.",
+                    lambda a: agrees(a[1], 38.18, rel=2e-2),
+                ),
+                (
+                    (2.0, 128.0),
+                    "Set the derivative of $4(2 + R)^3/R$ to zero: $3R = 2 + R$.",
+                ),
+                ((1.0, 27.0), "That is $G$: multiply it by $4/R$."),
+            ],
+            "On $X_R$ the largest derivatives are those at $2 + R$.",
+        ),
+        Check(
+            "ex-ext-order",
+            "Two orders of the blocks by hand",
+            "the six numbers $x^1$, $x^2$, $x^3$, $x^4$, $L_\\rho^1$, $L_\\rho^5$",
+            lambda: (3, 6, 9, 10, 4.5, -29.5),
+            lambda s: [
+                (
+                    (*s[:4], -4.5, s[5]),
+                    "That is the value before the multiplier step, which adds $\\rho r^2$.",
+                ),
+                (
+                    (3, 6, 9, 12, *s[4:]),
+                    "The largest point of $X$ is 10.",
+                ),
+                (
+                    (*s[:5], -30.0),
+                    "In iteration 5 the residual is 1: evaluate $L_\\rho$ with it.",
+                ),
+            ],
+            "Each x-step is the point of $X$ nearest to $x^{k-1} - c/\\rho$.",
+        ),
+        Check(
+            "ex-ext-joint",
+            "Penalties for joint minimisation",
+            "the pair (threshold by the theorem, exact threshold)",
+            lambda: (17.5, 17.135),
+            lambda s: [
+                (
+                    (2.5, s[1]),
+                    "That is the second condition; the third one is stronger.",
+                ),
+                (
+                    (12.5, s[1]),
+                    "The third condition also has the term with the Lipschitz constant and $d_0$.",
+                ),
+                (
+                    (17.5, 17.5),
+                    "At $x = 1$ the best copy is $u = 1 + 1/\\rho$, not $u = 1$.",
+                ),
+            ],
+            "Minimise over $u$ for $x = 0$ and for $x = 1$, and compare the two values.",
+            judge=lambda answer, right: agrees(answer, right, rel=1e-3),
+        ),
+    ],
     "scalability": [
         Check(
             "ex-cost-budget",
-            "The paper's largest run, on paper",
+            "Cost of the paper's largest run",
             "the pair of multiply-adds (one pass of one sample, the NN block in all)",
             lambda: (9 * 512 + 63 * 512**2 + 512, 250_000 * (9 * 512 + 63 * 512**2 + 512)),
             lambda s: [
-                ((s[0], s[1] / 2), "A gradient takes a pass forward and one back."),
-                ((s[0], s[1] / 100), "Every sample passes the network."),
+                ((s[0], s[1] / 2), "A gradient takes a forward and a reverse pass."),
+                ((s[0], s[1] / 100), "The network is evaluated for every sample."),
                 (
                     (s[0] + 512**2, 250_000 * (s[0] + 512**2)),
                     "64 layers of units have 63 square matrices between them.",
@@ -242,27 +273,30 @@ CHECKS = {
         ),
         Check(
             "ex-cost-jacobian",
-            "When a Jacobian is worth it",
+            "Cost of Jacobians in forward and reverse mode",
             "in units of $W$ for $p = 9$, $q = 16$: gradient, Jacobian by rows, by columns; and the"
             " least $q$ for columns",
             lambda: (2, 17, 10, 10),
             lambda s: [
-                ((17, *s[1:]), "For $d^\\top f$ multiply $d$ in first: one pass back is enough."),
-                ((2, 16, 9, 10), "Before any pass back the network must be evaluated once."),
+                (
+                    (17, *s[1:]),
+                    "For $d^\\top f$ start the reverse pass from $d$: one is sufficient.",
+                ),
+                ((2, 16, 9, 10), "Before any reverse pass the network must be evaluated once."),
                 ((*s[:3], 9), "With $q = p$ the two cost the same."),
             ],
-            "One pass forward costs $W$, and so does each pass back, or each column.",
+            "A forward pass costs $W$, and so does each reverse pass, or each column.",
         ),
         Check(
             "ex-cost-model",
             "A cost model that predicts",
-            "a function `fit(table, times)` that returns the two prices, by the least sum of"
+            "a function `fit(table, times)` that returns the two coefficients, by the least sum of"
             " squared *relative* errors",
             lambda: _fit,
             lambda s: [
                 (
                     lambda table, times: _fit(table, times, False),
-                    "The largest network decides alone: weight the rows.",
+                    "The largest network decides alone: divide each row by its time.",
                 ),
                 (
                     lambda table, times: _fit(np.log(table), np.log(times), False),
@@ -270,10 +304,10 @@ CHECKS = {
                 ),
                 (
                     lambda table, times: s(table, times)[::-1],
-                    "The price of a layer comes first, as in the table.",
+                    "The time of a layer comes first, as in the table.",
                 ),
             ],
-            "Divide each row, and its time, by the time.",
+            "Divide each row of the table, and its time, by the time.",
             judge=calls((_TABLE, _TIMES), (_TABLE[:4], _TIMES[:4])),
         ),
     ],

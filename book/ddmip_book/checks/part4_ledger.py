@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddmip_lib.predictors import resnet
+from ddmip_book.networks import resnet
 from .core import Check, FormError, agrees, as_plain, calls, same_set
 
 
@@ -105,7 +105,7 @@ CHECKS = {
     "e4": [
         Check(
             "ex-e4-factor",
-            "The factor that suits the penalty",
+            "The scale that suits the penalty",
             "a dict from at least four factors to the pair (potable samples, status)",
             lambda: {
                 0.125: (1, "converged"),
@@ -211,9 +211,9 @@ CHECKS = {
     "e5": [
         Check(
             "ex-e5-shift",
-            "A ratio that improves by itself",
-            "for objective 4 at $z = 0$, optimum 5 and a run that found 4.8: the ratios 'doing"
-            " nothing' and the shares closed by the run, two lists for $t = 0, 10, 100$",
+            "A constant added to the objective",
+            "for objective 4 at $z = 0$, optimum 5 and a run that found 4.8: the ratios at the"
+            " start and the gaps closed by the run, two lists for three values of $t$",
             lambda: ([4 / 5, 14 / 15, 104 / 105], [0.8, 0.8, 0.8]),
             lambda s: [
                 (([0.8, 2.8, 20.8], s[1]), "The optimum gets the trees as well."),
@@ -227,7 +227,7 @@ CHECKS = {
         ),
         Check(
             "ex-e5-greedy",
-            "Without any solver",
+            "Greedy search",
             "a function of (value, sites, beta) that returns the set of chosen sites; `value` takes"
             " a frozenset of sites",
             lambda: _greedy,
@@ -251,7 +251,7 @@ CHECKS = {
         ),
         Check(
             "ex-e5-size",
-            "When the table is too large",
+            "Number of table entries and evaluations",
             "a function of $(b, c, k)$ that returns the number of rows",
             lambda: lambda b, c, k: 2**b * k**c,
             lambda s: [
@@ -275,7 +275,7 @@ CHECKS = {
     "claims": [
         Check(
             "ex-ledger-grim",
-            "Which rates are possible?",
+            "Possible convergence rates",
             "the pair (whether E2's rate is possible, list of all numbers of runs with which every"
             " rate is)",
             lambda: (True, [100]),
@@ -295,7 +295,7 @@ CHECKS = {
         ),
         Check(
             "ex-ledger-middle",
-            "A time that is not printed",
+            "Bounds on an unprinted time",
             "the pair (least, greatest time in seconds) that both ranges allow",
             lambda: (13 * 24.8, 280 * 1.4),
             lambda s: [
@@ -314,7 +314,7 @@ CHECKS = {
         ),
         Check(
             "ex-ledger-limits",
-            "How much hangs on the limits?",
+            "Sensitivity to the limits of verdicts",
             "for your factors 1.5 and 5: the two intervals (low, high) of the common factor in"
             " which the verdicts differ",
             lambda: [(1.5, 2), (5, 10)],
@@ -333,7 +333,7 @@ CHECKS = {
         ),
         Check(
             "ex-ledger-audit",
-            "Audit another paper",
+            "Consistency of the numeric results of another paper",
             "your function of a rule (a dict) that returns how many sides of the number it holds:"
             " 0, 1 or 2",
             lambda: _sides,

@@ -12,10 +12,10 @@ import torch
 from scipy.optimize import brentq
 from torch import nn
 
+from ddmip_book.data import Dataset, load_water
+from ddmip_book.networks import mlp, resnet
 from ddmip_lib import BigM, DualDecomposition
-from ddmip_lib.data import Dataset, load_water
-from ddmip_lib.model.solution import History
-from ddmip_lib.predictors import mlp, resnet
+from ddmip_lib.model import History
 from ddmip_lib.problems import hand_sized
 from ..examples.pgd import adam_path
 from .core import Check, agrees, calls, to_the_digit
@@ -103,14 +103,14 @@ CHECKS = {
     "setting": [
         Check(
             "ex-set-rows",
-            "How many test rows would settle it?",
-            "a function of (share of the larger class, $\\Delta$) that returns the number of test"
-            " rows, a whole number",
+            "Required number of test samples",
+            "a function of (accuracy of the majority class, $\\Delta$) that returns the integer"
+            " number of test samples",
             lambda: lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap**2),
             lambda s: [
                 (
                     lambda p, gap: ceil(1.96**2 * p * (1 - p) / gap),
-                    "To solve for the rows, square both sides.",
+                    "To solve for the number of samples, square both sides.",
                 ),
                 (
                     lambda p, gap: ceil(p * (1 - p) / gap**2),
@@ -118,7 +118,7 @@ CHECKS = {
                 ),
                 (
                     lambda p, gap: int(1.96**2 * p * (1 - p) / gap**2),
-                    "Round up: with one row fewer the band is too wide.",
+                    "Round up: with one sample fewer the band is too wide.",
                 ),
             ],
             "Solve $1.96\\sqrt{p(1-p)/m} \\le \\Delta$ for $m$.",
@@ -126,14 +126,14 @@ CHECKS = {
         ),
         Check(
             "ex-set-agree",
-            "Would another network agree?",
-            "a function of (network, treated samples, mask of those won) that returns the share"
-            " that the network calls potable",
+            "Cross-evaluation by another network",
+            "a function of (network, treated samples, mask of those gained) that returns the"
+            " fraction that the network classifies as potable",
             lambda: _share,
             lambda s: [
                 (
                     lambda net, x, won: _share(net, x, won | True),
-                    "Only samples that were won count.",
+                    "Only samples that were gained count.",
                 ),
                 (
                     lambda net, x, won: float(net(x[won]).mean()),
@@ -141,7 +141,7 @@ CHECKS = {
                 ),
                 (
                     lambda net, x, won: float((net(x[won]) > 0).sum()),
-                    "That is a number of samples, not a share.",
+                    "That is a number of samples, not a fraction.",
                 ),
             ],
             "A class is 1 where the logit is positive.",
@@ -149,13 +149,13 @@ CHECKS = {
         ),
         Check(
             "ex-set-noise",
-            "A network that has learnt noise",
+            "A network trained on random labels",
             "the `Dataset` with shuffled labels",
             lambda: _relabelled(np.random.default_rng(0).permutation),
             lambda s: [
                 (
                     _water(),
-                    "The labels still belong to their rows.",
+                    "The labels still belong to their samples.",
                     lambda a: _correlation(a) > 0.2,
                 ),
                 (
@@ -192,7 +192,7 @@ CHECKS = {
         ),
         Check(
             "ex-e1-area",
-            "One number for a whole profile",
+            "The primal integral",
             "a function of (list of (seconds, objective), $v^+$, $t_{\\max}$) that returns the"
             " primal integral",
             lambda: _integral,
@@ -221,8 +221,8 @@ CHECKS = {
         ),
         Check(
             "ex-e1-heat",
-            "Sweep the temperature",
-            "the temperature at which a sample with logit $-2$ has the largest slope of "
+            "Vary the temperature",
+            "the temperature at which a sample with logit $-2$ has the largest derivative of "
             "$\\operatorname{sigmoid}(f/T)$, a number",
             lambda: 2 / brentq(lambda t: t * tanh(t / 2) - 1, 0.5, 3.0),
             lambda s: [
@@ -277,8 +277,8 @@ CHECKS = {
     "e2": [
         Check(
             "ex-e2-depth",
-            "How deep is too deep?",
-            "the pair of depths (single, double precision), whole numbers",
+            "Depth and precision",
+            "the pair of depths (single, double precision), integers",
             _depths,
             lambda s: [
                 (
@@ -296,7 +296,7 @@ CHECKS = {
         ),
         Check(
             "ex-e2-digit",
-            "What Adam makes of a last digit",
+            "Adam and rounding errors",
             "the pair (steps from $10^{-16}$ until $|u| > 10^{-4}$, least stable $\\epsilon$"
             " without momentum)",
             lambda: (_first_above(), 0.05),
@@ -315,7 +315,7 @@ CHECKS = {
         ),
         Check(
             "ex-e2-residual",
-            "Depth without death",
+            "Residual networks of large depth",
             "your trained residual network, an `nn.Module`",
             lambda: resnet(16, 16, 9).eval(),
             lambda s: [
@@ -338,10 +338,10 @@ CHECKS = {
             judge=None,
         ),
     ],
-    "e3": [
+    "ssg": [
         Check(
             "ex-e3-step",
-            "A step that fits",
+            "Stable step lengths",
             "the two thresholds of $\\alpha$, for 3 and for 40 variables",
             lambda: (100 / 3, 2.5),
             lambda s: [
@@ -349,27 +349,30 @@ CHECKS = {
                 (
                     (100, 100),
                     (
-                        "A row of $N$ ones has the norm $\\sqrt N$: the threshold falls with its"
-                        " length."
+                        "A constraint with $N$ ones has the norm $\\sqrt N$: the threshold"
+                        " falls with its length."
                     ),
                 ),
                 (
                     (100 / sqrt(3), 100 / sqrt(40)),
-                    "The curvature holds the *square* of the norm of the row.",
+                    "The curvature contains the *square* of the norm of the coefficients.",
                 ),
             ],
-            "The curvature along the row is $2\\alpha\\theta^2$ with $\\theta^2$ the squared norm.",
+            "The curvature is $2\\alpha\\theta^2$ with $\\theta^2$ the squared norm of the"
+            " coefficients.",
         ),
+    ],
+    "e3": [
         Check(
             "ex-e3-adam",
-            "What keeps the residual up?",
+            "The size of the residual",
             "a function of (history, $\\rho$) that returns the movements $\\lVert u^k -"
             " u^{k-1}\\rVert_\\infty$, one for each iteration",
             lambda: lambda history, rho: history["dual_residual"] / rho,
             lambda s: [
                 (
                     lambda history, rho: history["dual_residual"],
-                    "The dual residual holds a factor: which?",
+                    "The dual residual contains a factor: which?",
                 ),
                 (
                     lambda history, rho: history["primal_residual"],
@@ -385,15 +388,15 @@ CHECKS = {
         ),
         Check(
             "ex-e3-decoupled",
-            "The footnote",
-            "for two samples at 0, one feature, $f(u) = u - 0.8$, box $[0, 1]$ and a shared budget"
+            "The limit of zero penalty",
+            "for two samples at 0, one feature, $f(u) = u - 0.8$, box $[0, 1]$ and a common budget"
             " of 1, as $\\rho \\to 0$: the triple ($x$, how many are potable at $x$, the most that"
             " could be)",
             lambda: ([0.5, 0.5], 0, 1),
             lambda s: [
                 (
                     ([1, 1], 2, 1),
-                    "The budget belongs to the MIP block: its answer must keep to it.",
+                    "The budget belongs to the MIP block: its point must satisfy it.",
                 ),
                 (
                     ([1, 0], 1, 1),

@@ -1,4 +1,4 @@
-"""Self-checks of the chapter on problems of one's own."""
+"""Self-checks of the user guide: problems of one's own."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from torch import Tensor, nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.model.structure import find_structure
+from ddmip_lib.model import find_structure
 from .core import Check, FormError, calls
 
 _SITES = 3
@@ -18,22 +18,23 @@ _SITES = 3
 
 def _forward(
     matrices: Sequence[tuple[np.ndarray, np.ndarray]],
-    rows: np.ndarray,
+    samples: np.ndarray,
     last: bool = False,
     turned: bool = False,
     bent: bool = True,
 ) -> np.ndarray:
     for number, (weight, bias) in enumerate(matrices):
-        rows = rows @ (weight if turned else weight.T) + bias
-        rows = np.maximum(rows, 0) if bent and (last or number < len(matrices) - 1) else rows
-    return rows
+        samples = samples @ (weight if turned else weight.T) + bias
+        if bent and (last or number < len(matrices) - 1):
+            samples = np.maximum(samples, 0)
+    return samples
 
 
 _MATRICES = [
     (np.array([[1.0, -2.0], [0.5, 1.0]]), np.array([0.5, -1.0])),
     (np.array([[1.0, 3.0], [-2.0, 1.0]]), np.zeros(2)),
 ]
-_ROWS = (np.array([[1.0, 1.0], [-1.0, 2.0]]), np.array([[0.0, 0.0], [2.0, -3.0], [4.0, 1.0]]))
+_SAMPLES = (np.array([[1.0, 1.0], [-1.0, 2.0]]), np.array([[0.0, 0.0], [2.0, -3.0], [4.0, 1.0]]))
 
 
 class _Chain(nn.Module):
@@ -114,7 +115,7 @@ def _problem(answer: Any) -> NeuralMIP:
     if not isinstance(problem, NeuralMIP) or len(problem.predictors) != 1:
         raise FormError("the function must return a NeuralMIP with one predictor")
     if problem.predictors[0].inputs.shape != (_SITES, 2):
-        raise FormError("the predictor needs three rows of two inputs, heat and amount")
+        raise FormError("the predictor needs three samples of two inputs, heat and amount")
     return problem
 
 
@@ -152,72 +153,78 @@ CHECKS = {
             "the pair (weight, bias) for pressures in bar",
             lambda: (0.1, -9.0),
             lambda s: [
-                ((0.1, 1.0), "The mean has to go somewhere: the bias changes too."),
+                ((0.1, 1.0), "The mean changes the bias too."),
                 (
                     (40.0, -199.0),
-                    "Divide by the deviation: a bar more is a twentieth of a deviation.",
+                    "Divide by the deviation: one bar is a twentieth of a deviation.",
                 ),
                 (
                     (0.1, 11.0),
                     "The mean is subtracted before the weight is applied: mind the sign.",
                 ),
             ],
-            "Put $(p - 100)/20$ into the layer and sort by $p$.",
+            "Substitute $(p - 100)/20$ and sort by $p$.",
         ),
+    ],
+    "read_result": [
         Check(
             "ex-own-status",
-            "Which word?",
+            "Solution statuses",
             "a list of four statuses, as strings",
             lambda: ["claimed_optimal", "converged", "infeasible", "time_limit"],
             lambda s: [
                 (
                     ["optimal", *s[1:]],
-                    "Nobody has looked at the bound besides the solver that says it.",
+                    "The bound was not checked outside the solver.",
                 ),
                 (
                     [s[0], "optimal", *s[2:]],
-                    "A search that finds nothing better has proved nothing.",
+                    "A search without improvement proves nothing.",
                 ),
                 (
                     [*s[:2], "no_solution_found", s[3]],
-                    "The third is a proof, more than a search in vain.",
+                    "The third is a proof of infeasibility.",
                 ),
             ],
-            "Ask of each: is there a point, is there a bound, and who has checked it?",
+            "For each: is there a point, is there a bound, and was the bound checked?",
         ),
+    ],
+    "schedule": [
         Check(
             "ex-own-forward",
-            "A second pair of eyes",
-            "a function of (matrices, rows): a list of pairs (weight, bias), and an array; ReLUs"
-            " stand between layers",
+            "Independent verification",
+            "a function of (matrices, samples): a list of pairs (weight, bias), and an array;"
+            " ReLUs stand between layers",
             lambda: _forward,
             lambda s: [
                 (
-                    lambda matrices, rows: _forward(matrices, rows, last=True),
+                    lambda matrices, samples: _forward(matrices, samples, last=True),
                     "No ReLU after the last layer.",
                 ),
                 (
-                    lambda matrices, rows: _forward(matrices, rows, turned=True),
+                    lambda matrices, samples: _forward(matrices, samples, turned=True),
                     "torch stores weights as (outputs, inputs): transpose them.",
                 ),
                 (
-                    lambda matrices, rows: _forward(matrices, rows, bent=False),
+                    lambda matrices, samples: _forward(matrices, samples, bent=False),
                     "The ReLUs between layers are missing.",
                 ),
             ],
             "Multiply, add, and take the positive part, layer by layer.",
-            calls(*[(_MATRICES, rows) for rows in _ROWS]),
+            calls(*[(_MATRICES, samples) for samples in _SAMPLES]),
         ),
+    ],
+    "chains": [
         Check(
             "ex-own-chain",
-            "A chain with a window",
+            "Networks in series",
             "a function of two networks that returns a module: three inputs, of which the first"
             " network sees two, and the outputs of both networks",
             lambda: _Chain,
             lambda s: [
                 (
                     lambda one, two: _Chain(one, two, between=False),
-                    "Return the value in between too: rows need it.",
+                    "Return the intermediate value too: constraints need it.",
                 ),
                 (
                     lambda one, two: _Chain(one, two, order=(1, 0)),
@@ -228,9 +235,11 @@ CHECKS = {
                     "The second network expects the first one's output as its first input.",
                 ),
             ],
-            "Cut the columns, run the first network, glue its output to what is left.",
+            "Split the columns, apply the first network, concatenate its output with the others.",
             _same_chain,
         ),
+    ],
+    "sites": [
         Check(
             "ex-own-copies",
             "Blocks by copies",
@@ -239,17 +248,17 @@ CHECKS = {
             lambda s: [
                 (
                     _ovens(copies=1),
-                    "It is still in one piece: give each site a variable of its own for the heat.",
+                    "There is one block: give each site a variable of its own for the heat.",
                     lambda a: _blocks(_problem(a)) < _SITES and _apart(_problem(a)) < 1e-6,
                 ),
                 (
                     _ovens(tied=1),
-                    "The sites may now heat as they like: tie the copies by rows.",
+                    "The heats may differ now: add equations between the copies.",
                     lambda a: _apart(_problem(a)) > 1e-6 and _untied(_problem(a)) == _SITES,
                 ),
                 (
                     _ovens(tied=2),
-                    "One copy is tied to nothing: two rows are needed for three copies.",
+                    "One copy is free: three copies need two equations.",
                     lambda a: _apart(_problem(a)) > 1e-6 and _untied(_problem(a)) < _SITES,
                 ),
             ],

@@ -22,14 +22,14 @@ CHECKS = {
     "scaling_out": [
         Check(
             "ex-scale-half",
-            "Half of the money for nothing",
-            "a function of the share that is done alone, which returns the number of workers at"
+            "Efficiency one half",
+            "a function of the sequential fraction, which returns the number of workers at"
             " efficiency one half",
             lambda: lambda share: 1 + 1 / share,
             lambda s: [
                 (
                     lambda share: 1 / share,
-                    "Near; but one worker alone has efficiency 1, whatever the share.",
+                    "Near; but one worker alone has efficiency 1, whatever the fraction.",
                 ),
                 (
                     lambda share: 0.5 / share,
@@ -42,18 +42,18 @@ CHECKS = {
         ),
         Check(
             "ex-scale-list",
-            "The hardest block",
+            "Scheduling the longest task",
             "a function of (list of seconds, workers) that returns the seconds until all are done,"
             " longest first",
             lambda: _makespan,
             lambda s: [
                 (
                     lambda times, workers: sum(times) / workers,
-                    "That is the mean; a block is not shared.",
+                    "That is the mean; a block has one worker.",
                 ),
                 (
                     lambda times, workers: max(max(times), sum(times) / workers),
-                    "A lower bound, which lists can miss.",
+                    "A lower bound, which list scheduling may not attain.",
                 ),
                 (
                     lambda times, workers: _makespan(times, workers, sort=False),
@@ -65,24 +65,25 @@ CHECKS = {
         ),
         Check(
             "ex-scale-turns",
-            "Workers that die",
-            "a function of (seconds, deaths a second, turns) that returns the expected seconds",
+            "Failing workers",
+            "a function of (seconds, failures a second, time slices) that returns the expected"
+            " seconds",
             lambda: _expected,
             lambda s: [
-                (lambda t, rate, turns: s(t, rate, 1), "What earlier turns found is kept."),
+                (lambda t, rate, turns: s(t, rate, 1), "Results of earlier time slices are kept."),
                 (
                     lambda t, rate, turns: t * exp(rate * t / turns),
                     (
-                        "Not every failed try takes the full turn: solve the equation for the"
+                        "Not every failed trial takes the full slice: solve the equation for the"
                         " expected time."
                     ),
                 ),
                 (
                     lambda t, rate, turns: s(t, rate, turns) / turns,
-                    "All turns have to be done, one after another.",
+                    "All slices are executed, one after another.",
                 ),
             ],
-            "First one turn: $m = \\int_0^t \\lambda e^{-\\lambda s} (s + m)\\,ds + t e^{-\\lambda"
+            "First one slice: $m = \\int_0^t \\lambda e^{-\\lambda s} (s + m)\\,ds + t e^{-\\lambda"
             " t}$.",
             judge=calls((100.0, 0.01, 1), (100.0, 0.01, 4), (10.0, 0.3, 5)),
         ),

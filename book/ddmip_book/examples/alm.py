@@ -1,6 +1,4 @@
-"""Penalties and multipliers on equality-constrained problems small enough to know
-everything about.
-"""
+"""Penalties and multipliers on small equality-constrained problems with known solutions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -58,8 +56,8 @@ class EqualityQP:
         both = np.linalg.solve(system, np.r_[self.linear, self.right])
         return both[:n], both[n:]
 
-    def price_matrix(self) -> np.ndarray:
-        r"""$S = A Q^{-1} A^\top$: how strongly the residual answers to prices."""
+    def dual_hessian(self) -> np.ndarray:
+        r"""$S = A Q^{-1} A^\top$, the negative Hessian of the dual function."""
         return self.rows @ np.linalg.solve(self.hessian, self.rows.T)
 
 
@@ -70,8 +68,8 @@ def gradient_path(
     tolerance: float = 1e-8,
     limit: int = 500_000,
 ) -> np.ndarray:
-    r"""Gradient descent for $\tfrac12 x^\top H x - h^\top x$ with the best fixed step, one row per
-    iterate.
+    r"""Gradient descent for $\tfrac12 x^\top H x - h^\top x$ with the best fixed step; the
+    iterates.
 
     The step is $2 / (\lambda_{\min} + \lambda_{\max})$; it stops where the gradient norm is at most
     ``tolerance``, which rounding can prevent if the matrix is badly conditioned: then ``limit``
@@ -108,27 +106,26 @@ def count_cg(
     return x, len(seen)
 
 
-def best_price(costs: Any, residuals: Any) -> tuple[float, np.ndarray]:
+def best_multiplier(costs: Any, residuals: Any) -> tuple[float, np.ndarray]:
     r"""$\max_\lambda \min_j\ \text{cost}_j + \lambda^\top r_j$ over listed points (an LP), and its
     $\lambda$.
 
-    With costs that contain an augmenting term this is the best bound that prices give on these
-    points.
+    With costs that contain an augmenting term this is the best dual bound of these points.
 
-    >>> best_price([1.0, 0.0, 0.0], [[0.0], [1.0], [-1.0]])[0]
+    >>> best_multiplier([1.0, 0.0, 0.0], [[0.0], [1.0], [-1.0]])[0]
     0.0
     """
     costs = np.asarray(costs, dtype=float)
     residuals = np.asarray(residuals, dtype=float)
-    prices = residuals.shape[1]
+    size = residuals.shape[1]
     best = linprog(
-        np.r_[np.zeros(prices), -1.0],
+        np.r_[np.zeros(size), -1.0],
         A_ub=np.c_[-residuals, np.ones(len(costs))],
         b_ub=costs,
-        bounds=[(None, None)] * (prices + 1),
+        bounds=[(None, None)] * (size + 1),
     )
     if best.status != 0:
         raise ValueError(
-            f"no best price: {best.message} To fix this, list a point with residual zero."
+            f"no best multiplier: {best.message} To fix this, list a point with residual zero."
         )
-    return float(-best.fun) + 0.0, best.x[:prices]
+    return float(-best.fun) + 0.0, best.x[:size]

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint, milp
 
+from ddmip_book.problems import SiteCare
 from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.problems import SiteCare
+from ddmip_lib.methods import start_run
 
 
 def grid_search(problem: NeuralMIP, levels: int = 5, time_limit: float = 60.0) -> Solution:
@@ -30,8 +30,8 @@ def grid_search(problem: NeuralMIP, levels: int = 5, time_limit: float = 60.0) -
     The objective is verified, so it is a lower bound on the optimum. ``details["grid_bound"]`` is
     proved for the grid alone and bounds nothing else; `bound` is None.
 
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import site_care
+    >>> from ddmip_book.networks import mlp
+    >>> from ddmip_book.problems import site_care
     >>> nets = [mlp(1, 4, 7, seed=k) for k in range(4)]
     >>> for net in nets:
     ...     _ = net[-1].bias.data.fill_(0.5)

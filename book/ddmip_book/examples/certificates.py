@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from ddmip_lib.bounds import Ball, Bounds, Graph, network_graph
 from ddmip_lib.bounds.result import concatenate
+from ddmip_lib.certificates import CutBall, Losses
 from ddmip_lib.certificates.bounding import evaluate
-from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import solve_leaves
-from ddmip_lib.certificates.losses import Losses, least_loss
+from ddmip_lib.certificates.losses import least_loss
 from ddmip_lib.certificates.nodes import Nodes, halved, roots, switched
 from .embed import embed
 
@@ -34,8 +34,8 @@ def ball_of(losses: Losses, radius: Tensor) -> Ball:
 
 
 def line_bound(losses: Losses, bounds: Bounds, radius: Tensor) -> Tensor:
-    r"""What the form above the output proves of the smallest loss: at most `radius`, and at least
-    0.
+    r"""The bound of the smallest loss by the linear upper bound of the output: at most `radius`,
+    and at least 0.
 
     >>> from ddmip_lib.bounds import crown
     >>> graph, losses, radius = plane_graph(), plane_losses(), torch.ones(1).double()
@@ -48,9 +48,7 @@ def line_bound(losses: Losses, bounds: Bounds, radius: Tensor) -> Tensor:
 
 
 def cut_behind(losses: Losses, bounds: Bounds, radius: Tensor) -> CutBall:
-    """The ball without the points at which the form above the output is negative: the output is,
-    too.
-    """
+    """The ball without the points at which the linear upper bound of the output is negative."""
     slope, constant = bounds.upper_linear
     ball = ball_of(losses, radius)
     ends = ball.lower, ball.upper, ball.centre, ball.up, ball.down, ball.radius
@@ -58,8 +56,8 @@ def cut_behind(losses: Losses, bounds: Bounds, radius: Tensor) -> CutBall:
 
 
 class Exact(NamedTuple):
-    """SCIP's answer for one block: the cost of its point (nan if none), its bound, and what it
-    took.
+    """The result of SCIP for one block: the cost of its point (nan if none), its bound, and the
+    effort.
     """
 
     value: float
@@ -73,8 +71,8 @@ class Exact(NamedTuple):
 def cheapest(
     graph: Graph, losses: Losses, row: int, bounds: Bounds, radius: float, time_limit: float = 20.0
 ) -> Exact:
-    r"""$\min \pi^\top r(u)$ s.t. $f(u) \ge 0$ and $\pi^\top r(u) \le$ `radius`, by the Big-M model
-    of one row.
+    r"""$\min \pi^\top a(u)$ s.t. $f(u) \ge 0$ and $\pi^\top a(u) \le$ `radius`, by the Big-M model
+    of one sample.
 
     >>> from ddmip_lib.bounds import crown
     >>> graph, losses = plane_graph(), plane_losses()

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP
-from ddmip_lib.decomposition.admm_state import ADMMState
+from ddmip_lib.decomposition import ADMMState, Split
 from ddmip_lib.decomposition.mip_block import MIPBlock
 from ddmip_lib.decomposition.scip_block import BlockResult
-from ddmip_lib.decomposition.split import Split
 
 
 class Response(NamedTuple):

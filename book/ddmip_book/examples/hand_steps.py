@@ -1,6 +1,4 @@
-r"""The NN block of the hand-sized example solved globally, in fractions: what a patient reader does
-with a pencil.
-"""
+"""The NN subproblem of the running example, solved globally in exact fractions."""
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -23,7 +21,8 @@ SIDES = [
     (Fraction(0), Fraction(1), Fraction(-1)),
 ]
 LINES = NEURONS + SIDES
-"""Lines $a u_1 + b u_2 + e = 0$: the kinks of the three neurons, then the sides of the unit square.
+"""Lines $a u_1 + b u_2 + e = 0$: the breakpoints of the three units, then the sides of the unit
+square.
 """
 
 
@@ -37,7 +36,7 @@ def as_fractions(values: Iterable[float | Fraction]) -> np.ndarray:
 
 
 def hand_loss(u: Sequence[float | Fraction] | np.ndarray) -> Fraction:
-    r"""The network $f(u)$ of the hand-sized example.
+    r"""The network $f(u)$ of the running example.
 
     >>> hand_loss([1, 1]), hand_loss([Fraction(1, 4), 1])
     (Fraction(-3, 1), Fraction(-9, 4))
@@ -54,9 +53,9 @@ def hand_prox(v: Sequence[float | Fraction] | np.ndarray, rho: float | Fraction)
     r"""The global minimiser over the unit square of $f(u) + \tfrac{\rho}{2}\lVert u - v\rVert^2$,
     exactly.
 
-    The NN block of Algorithm 1 is ``hand_prox(x - lam / rho, rho)``. Between its kinks $f$ is
-    linear, so the minimiser is the free minimum of one piece, or that of one piece along one line,
-    or a crossing of two lines; all are tried.
+    The NN subproblem of Algorithm 1 is ``hand_prox(x - lam / rho, rho)``. $f$ is linear between its
+    breakpoints, so the minimiser is the free minimum of one linear region, or its minimum on one
+    line, or an intersection of two lines; all are tried.
 
     >>> hand_prox([0, 0], 3).tolist()
     [Fraction(1, 3), Fraction(1, 1)]
@@ -76,7 +75,7 @@ def hand_prox(v: Sequence[float | Fraction] | np.ndarray, rho: float | Fraction)
 
 
 def hand_tiny() -> Tiny:
-    r"""The hand-sized example as a `Tiny`: both blocks exact, iterates as floats.
+    r"""The running example as a `Tiny`: both blocks exact, iterates as floats.
 
     >>> hand_tiny().run(rho=6.0, steps=5).x[-1]
     array([1., 1.])
@@ -100,7 +99,7 @@ def _onto(line: tuple[Fraction, ...], z: Point) -> Point:
 
 
 def _crossings() -> list[Point]:
-    """Where two of the lines meet."""
+    """The intersections of two lines."""
     pairs = [(s, t, s[0] * t[1] - s[1] * t[0]) for s, t in combinations(LINES, 2)]
     return [
         ((s[1] * t[2] - t[1] * s[2]) / d, (t[0] * s[2] - s[0] * t[2]) / d) for s, t, d in pairs if d

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.bounds import crown
-from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
+from ddmip_lib.linearisation import ElasticModel, linearise
+from ddmip_lib.linearisation.elastic import TrialPoint
 from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
-from ddmip_lib.linearisation.tangent import linearise
 from ddmip_lib.linearisation.trust_region import (
     ACCEPTANCE_RATIO,
     EXPANSION_RATIO,

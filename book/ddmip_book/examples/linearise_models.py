@@ -9,8 +9,8 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_book.networks import mlp
 from ddmip_lib import NeuralMIP
-from ddmip_lib.predictors import mlp
 from .linearise import blocked, folds, minimise
 
 SUN = (2.5, 4.0, 5.5, 7.0)

@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
+from ddmip_lib.decomposition import Split
 from ddmip_lib.decomposition.scip_block import BlockResult
-from ddmip_lib.decomposition.split import Split
 from ddmip_lib.programs.scip import matrix_of, set_time_limit, solution_values
 
 

@@ -1,6 +1,4 @@
-r"""Two meanings of "solved" for a split problem: agreement that no block leaves alone, or that no
-pair beats.
-"""
+"""Blockwise and joint optimality of a split problem, by linear programs over the multiplier."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,21 +12,21 @@ Cut = tuple[np.ndarray, float]
 SLACK = 1e-8
 
 
-def holding_price(problem: Tiny, x: Any, rho: float, joint: bool = False) -> np.ndarray | None:
-    r"""A price $\lambda$ that holds both blocks at $u = x$, or None where no price does.
+def optimal_multiplier(problem: Tiny, x: Any, rho: float, joint: bool = False) -> np.ndarray | None:
+    r"""A multiplier at which $u = x$ is blockwise or jointly optimal, or None where there is none.
 
-    Held *blockwise*, no block gains by moving alone: $(x, x, \lambda)$ is a fixed point of
-    Algorithm 1. Held *jointly*, no pair $(x', u)$ has a smaller $L_\rho(x', u, \lambda)$ than $(x,
-    x)$. Both conditions are linear in $\lambda$, one for each $x'$ and $u$: linear programs choose
-    prices, exact steps of the blocks find the worst violation, and that becomes a row of the next
-    program.
+    *Blockwise*: $x$ minimises $L_\rho$ in each block, so $(x, x, \lambda)$ is a fixed point of
+    Algorithm 1. *Jointly*: no pair $(x', u)$ has a smaller $L_\rho(x', u, \lambda)$ than $(x, x)$.
+    Both conditions are linear in $\lambda$, one inequality for each $x'$ and $u$: linear programs
+    choose multipliers, exact steps of the blocks find the most violated inequality, and it becomes
+    a constraint of the next program.
 
     >>> from ddmip_book.examples.tiny import quadratic
     >>> tie = quadratic([[0], [1]], curvature=1.0, centre=0.5)
     >>> (
-    ...     holding_price(tie, [0], rho=0.9),
-    ...     holding_price(tie, [0], rho=1.1),
-    ...     holding_price(tie, [0], 1.1, joint=True),
+    ...     optimal_multiplier(tie, [0], rho=0.9),
+    ...     optimal_multiplier(tie, [0], rho=1.1),
+    ...     optimal_multiplier(tie, [0], 1.1, joint=True),
     ... )
     (None, array([0.5]), None)
     """
@@ -45,14 +43,14 @@ def holding_price(problem: Tiny, x: Any, rho: float, joint: bool = False) -> np.
             cuts.append((-r, rest))
         return cuts
 
-    return _price(len(at), [] if joint else alone, worst)
+    return _multiplier(len(at), [] if joint else alone, worst)
 
 
-def _price(
+def _multiplier(
     p: int, cuts: list[Cut], worst: Callable[[np.ndarray], list[Cut]], rounds: int = 500
 ) -> np.ndarray | None:
-    r"""Some $\lambda$ that satisfies all rows $a^\top\lambda \le b$, those given and those that
-    `worst` finds.
+    r"""Some $\lambda$ that satisfies all constraints $a^\top\lambda \le b$, those given and those
+    that `worst` finds.
     """
     size = np.hstack(
         [np.vstack([np.eye(p), -np.eye(p)]), -np.ones((2 * p, 1))]
@@ -69,5 +67,6 @@ def _price(
             return lam.round(3) + 0.0
         cuts = cuts + broken
     raise RuntimeError(
-        f"no price was found or excluded in {rounds} rounds; scale the problem to values near one."
+        f"no multiplier was found or excluded in {rounds} rounds; scale the problem to values near"
+        " one."
     )

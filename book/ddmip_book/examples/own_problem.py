@@ -7,11 +7,23 @@ and is never shown to an optimiser.
 """
 
 import copy
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import pyscipopt
 import torch
 from torch import nn
+
+from ddmip_lib import NeuralMIP
+
+GLUE_LOWER = (30, 5, 60, 1, 0)
+"""Resin and hardener in grams, oven in degrees Celsius, layers, primer: the least of the trials."""
+GLUE_UPPER = (70, 25, 140, 5, 1)
+"""The largest values of the trials."""
+GLUE_PRICES = (0.04, 0.09, 0.012, 0.35, 0.6)
+"""Euros for each gram, degree and layer, and for the primer."""
 
 
 class Records(NamedTuple):
@@ -50,6 +62,84 @@ def in_own_units(net: nn.Sequential, x: np.ndarray, y: np.ndarray | None = None)
         last.weight *= deviation[:, None]
         last.bias.copy_(deviation * last.bias + mean)
     return made
+
+
+def learn(
+    widths: Sequence[int],
+    records: Records,
+    activation: Callable[[], nn.Module],
+    classes: bool = False,
+    seed: int = 0,
+) -> nn.Sequential:
+    """Train on standardised columns; the network takes and returns the units of the records.
+
+    >>> x = np.linspace(0, 9, 40)[:, None]
+    >>> net = learn([1, 4, 1], Records(x, 3 * x), nn.ReLU)
+    >>> bool((net(torch.tensor([[5.0]]).double()) - 15).abs() < 0.1)
+    True
+    """
+    torch.manual_seed(seed)
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), activation()]
+    net = nn.Sequential(*layers[:-1]).double()
+    x = torch.tensor((records.x - records.x.mean(axis=0)) / records.x.std(axis=0))
+    y = torch.tensor((records.y - records.y.mean(axis=0)) / records.y.std(axis=0))
+    target = torch.tensor(records.y) if classes else y
+    loss_function = nn.BCEWithLogitsLoss() if classes else nn.MSELoss()
+    optimiser = torch.optim.LBFGS(net.parameters(), max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = loss_function(net(x), target)
+        loss.backward()
+        return loss
+
+    optimiser.step(closure)
+    return in_own_units(net, records.x, None if classes else records.y)
+
+
+def relu(a: np.ndarray) -> np.ndarray:
+    """The positive part of an array."""
+    return np.maximum(a, 0)
+
+
+def forward(
+    net: nn.Sequential, samples: np.ndarray, activation: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Evaluate a network of linear layers with NumPy alone.
+
+    >>> net = nn.Sequential(nn.Linear(2, 1)).double().requires_grad_(False)
+    >>> sample = np.array([[1.0, 2.0]])
+    >>> bool(np.allclose(forward(net, sample, relu), net(torch.tensor(sample)).numpy()))
+    True
+    """
+    linear = [layer for layer in net if isinstance(layer, nn.Linear)]
+    values = samples
+    for layer in linear[:-1]:
+        values = activation(values @ layer.weight.numpy().T + layer.bias.numpy())
+    return values @ linear[-1].weight.numpy().T + linear[-1].bias.numpy()
+
+
+def glue_problem(net: nn.Module, strength: float = 20.0, minutes: float = 20.0) -> NeuralMIP:
+    """The cheapest glue mixture whose predicted strength and curing time satisfy two limits.
+
+    >>> len(glue_problem(learn([5, 4, 2], glue_trials(), nn.Tanh)).predictors)
+    1
+    """
+    model = pyscipopt.Model("glue")
+    kinds = np.array([["C", "C", "C", "I", "B"]])
+    lower = np.array([GLUE_LOWER])
+    upper = np.array([GLUE_UPPER])
+    x = model.addMatrixVar((1, 5), lb=lower, ub=upper, vtype=kinds, name="x")
+    y = model.addMatrixVar((1, 2), lb=None, name="y")
+    model.addCons(y[0, 0] >= strength, name="strength")
+    model.addCons(y[0, 1] <= minutes, name="curing time")
+    model.addCons(x[0, 0] + x[0, 1] <= 70, name="cartridge")
+    model.setObjective((np.array(GLUE_PRICES) * x[0]).sum(), "minimize")
+    problem = NeuralMIP(model, name="glue")
+    problem.add_predictor(net, x, y)
+    return problem
 
 
 def glue_truth(x: np.ndarray) -> np.ndarray:

@@ -1,6 +1,4 @@
-"""Price coordination on lists: options written down, exact prices, and a slower NN block to compare
-with.
-"""
+"""Price coordination on lists: columns written down, exact multipliers, and pricing by Adam."""
 
 import itertools
 from dataclasses import dataclass
@@ -11,12 +9,13 @@ import torch
 from scipy.optimize import linprog
 from torch import Tensor
 
-from ddmip_lib.pricing.pricing_problem import Network, PricingProblem, values_and_slopes
+from ddmip_lib.pricing import PricingProblem
+from ddmip_lib.pricing.pricing_problem import Network, values_and_slopes
 
 
 class Linear(NamedTuple):
-    """The linear program over a list: value, prices, what each block earns, and the share of each
-    option.
+    """The linear program over a list: value, multipliers of the coupling and of the convexity
+    constraints, and the weights of the columns.
     """
 
     value: float
@@ -27,8 +26,8 @@ class Linear(NamedTuple):
 
 @dataclass(frozen=True)
 class Listed:
-    r"""Options written down: `block`, `value` and `use` of each, and the capacities; choosing
-    nothing is allowed.
+    r"""Columns written down: `block`, `value` and `use` of each, and the capacities; blocks are
+    optional.
 
     >>> listed = hand_market()
     >>> listed.linear().value, listed.best()
@@ -50,12 +49,12 @@ class Listed:
         return int(self.block.max()) + 1
 
     def profits(self, prices: Any) -> np.ndarray:
-        r"""$v_o - \pi^\top r_o$ of every option."""
+        r"""$v_o - \pi^\top a_o$ of every column."""
         return self.value - self.use @ np.asarray(prices, dtype=float)
 
     def demand(self, prices: Any) -> tuple[float, np.ndarray, np.ndarray]:
-        r"""The dual function $\theta(\pi)$, its subgradient $R - \sum_i r_i$, and the options
-        bought (-1: none).
+        r"""The dual function $\theta(\pi)$, its subgradient $b - \sum_i a_i$, and the columns that
+        attain it (-1: none).
         """
         profits = self.profits(prices)
         bought = np.full(self.n, -1)
@@ -68,7 +67,7 @@ class Listed:
         return value, self.capacities - self.use[taken].sum(axis=0), bought
 
     def linear(self) -> Linear:
-        """The linear program over these options."""
+        """The linear program over these columns."""
         own = (self.block == np.arange(self.n)[:, None]).astype(float)
         upper = np.concatenate([self.capacities, np.ones(self.n)])
         result = linprog(-self.value, np.vstack([self.use.T, own]), upper, method="highs")
@@ -77,7 +76,7 @@ class Listed:
         return Linear(0.0 - float(result.fun), multipliers[:m], multipliers[m:], result.x)
 
     def best(self) -> float:
-        """The largest value of a choice, by trying all."""
+        """The largest value of a selection, by enumeration."""
         ways = [[-1, *np.flatnonzero(self.block == i)] for i in range(self.n)]
         values = []
         for choice in itertools.product(*ways):
@@ -89,12 +88,12 @@ class Listed:
     def generate(
         self, smoothing: float = 0.0, joint: bool = False, rounds: int = 200
     ) -> list[tuple[float, np.ndarray, float]]:
-        r"""Column generation from an empty pool: (value of the linear program, its prices, $\theta$
-        there) by rounds.
+        r"""Column generation from an empty pool: (value of the linear program, its multipliers,
+        $\theta$ there) by rounds.
 
-        Blocks buy at smoothed prices $\pi \leftarrow s\,\pi + (1 - s)\,\pi^{LP}$, and at the
-        program's own where that brings nothing new. With `joint`, what all blocks buy together is
-        one option, as if they were one block.
+        Pricing uses smoothed multipliers $\pi \leftarrow s\,\pi + (1 - s)\,\pi^{LP}$, and those of
+        the program if no column is new. With `joint`, the columns of all blocks are one column, as
+        of a single block.
 
         >>> [round(value, 3) for value, _, _ in hand_market().generate()]
         [0.0, 1.5, 2.5]
@@ -132,15 +131,15 @@ class Listed:
 
 
 def hand_market() -> Listed:
-    """Three samples, two resources of which there are 2 and 4, two treatments for each sample."""
+    """Three samples with two columns each, two resources with capacities 2 and 4."""
     return Listed(
         [0, 0, 1, 1, 2, 2], np.ones(6), [[1, 0], [0, 4], [2, 1], [0, 4], [2, 0], [1, 2]], [2, 4]
     )
 
 
 def random_market(n: int, m: int, each: int, seed: int, scale: float = 0.25) -> Listed:
-    """`each` options for n blocks, values and uses at random, capacities a share `scale` of what
-    all would use.
+    """`each` columns for n blocks, random values and usage, and capacities that allow a fraction
+    `scale` of the mean usage.
     """
     draw = np.random.default_rng(seed)
     use = draw.exponential(size=(n * each, m)) * (draw.random((n * each, m)) < 0.5)
@@ -157,8 +156,8 @@ def adam_search(
     rate: float = 0.05,
     weight: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    r"""Adam with a projection on $\pi^\top r(u) + w \max(0, \text{margin} - f(u))$: the cheapest
-    point of class 1 on its path, and its profit (minus infinity where there was none).
+    r"""Adam with a projection on $\pi^\top a(u) + w \max(0, \text{margin} - f(u))$: the cheapest
+    point of class 1 among its iterates, and its profit (minus infinity without such a point).
     """
     u = u.clone().requires_grad_(True)
     adam = torch.optim.Adam([u], lr=rate)

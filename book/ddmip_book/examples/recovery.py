@@ -1,4 +1,6 @@
-"""Recovery: a problem in the plane, and visited points as options, pulled back or as they are."""
+"""Column selection: a problem in the plane, and evaluated points as columns, before or after the
+boundary search.
+"""
 
 import time
 from collections.abc import Sequence
@@ -10,10 +12,9 @@ from pyscipopt import Model
 from torch import nn
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model import Incumbent
+from ddmip_lib.pricing import Blocks, Mode, PricingProblem, reduce_to_boundary
 from ddmip_lib.pricing.columns import ColumnPool
-from ddmip_lib.pricing.pricing_problem import PricingProblem, reduce_to_boundary
 from ddmip_lib.pricing.state import CoordinationState
 
 
@@ -31,8 +32,8 @@ def plane_network() -> nn.Module:
 
 
 def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
-    r"""Water Potability with other samples: as many rows of `w` as possible shall reach class 1, in
-    each direction of each feature with `budget` for all together.
+    r"""Water Potability in the plane: the number of samples `w` of class 1 is maximised with one
+    `budget` for each direction of each feature.
 
     >>> plane_problem(plane_network(), np.zeros((3, 2)), 1.0).blocks
     Blocks: 3 blocks, 1 mode, 4 shared resources
@@ -55,7 +56,7 @@ def plane_problem(net: nn.Module, w: np.ndarray, budget: float) -> NeuralMIP:
 
 
 def _shared_budget(w: np.ndarray, budget: float) -> Blocks:
-    """A block for each sample; the resources are what is added to each feature, and taken away."""
+    """A block for each sample; a resource for each feature and direction."""
     n, p = w.shape
     each = np.arange(n)
     up = np.eye(p, 2 * p)
@@ -66,9 +67,7 @@ def _shared_budget(w: np.ndarray, budget: float) -> Blocks:
 
 
 class Visits(NamedTuple):
-    """Options from visited points: the pool, and for each option the number of the point that it
-    comes from.
-    """
+    """Columns of evaluated points: the pool, and for each column the number of its point."""
 
     pool: ColumnPool
     origin: np.ndarray
@@ -77,11 +76,11 @@ class Visits(NamedTuple):
 def visited_options(
     problem: NeuralMIP, points: Sequence[np.ndarray], pulled: bool = True
 ) -> Visits:
-    """Every row of class 1 of every point, (n, p), as an option of its block, `pulled` back or as
-    it is.
+    """Every sample of class 1 of every point, (n, p), as a column of its block, after the boundary
+    search if `pulled`.
 
-    For problems whose block i is row i of one classifier, in one mode. Nothing is left out, not
-    even what no choice can afford, so that an option stands for a visit.
+    For problems whose block i is sample i of one classifier, in one mode. Columns that exceed the
+    capacities are included.
 
     >>> problem = plane_problem(plane_network(), np.zeros((1, 2)), 2.0)
     >>> plain, short = (
@@ -109,8 +108,8 @@ def visited_options(
 
 
 def best_choice(problem: NeuralMIP, pool: ColumnPool) -> np.ndarray:
-    """What `recover` chooses from a pool, verified on the model: the numbers of the chosen options;
-    of options that are the same it takes the first.
+    """The columns that `recover` selects from a pool, verified on the model; of equal columns the
+    first.
 
     >>> problem = plane_problem(plane_network(), np.zeros((3, 2)), 2.0)
     >>> len(best_choice(problem, visited_options(problem, [np.full((3, 2), 1.5)]).pool))
@@ -130,8 +129,8 @@ def best_choice(problem: NeuralMIP, pool: ColumnPool) -> np.ndarray:
 
 
 def visit_spread(points: Sequence[np.ndarray]) -> float:
-    r"""How far apart visited points are, $\frac{1}{Kn}\sum_k\sum_i\lVert u_i^k - \bar u_i\rVert_1$,
-    $\bar u_i$ being the mean over the visits.
+    r"""The spread of evaluated points, $\frac{1}{Kn}\sum_k\sum_i\lVert u_i^k - \bar u_i\rVert_1$,
+    $\bar u_i$ being the mean over the points.
 
     >>> visit_spread([np.zeros((4, 2)), np.ones((4, 2))])
     1.0

@@ -158,7 +158,7 @@ def ruled_by(rule: PenaltyRule, scale: float = 1.0, tolerance: float = 1e-4) -> 
     r"""A penalty rule of `ddmip_lib` as the ``rho`` of `Tiny.run`; a rule that ends the run holds
     its last penalty.
 
-    >>> from ddmip_lib.decomposition.penalty import IncreaseOnStagnation
+    >>> from ddmip_lib import IncreaseOnStagnation
     >>> path = quadratic([[0], [1]], centre=0.5).run(
     ...     ruled_by(IncreaseOnStagnation(0.5, patience=2)), 9, u=0.3
     ... )

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from ddmip_book.data import Dataset, draw_nonpotable, load_water
+from ddmip_book.problems import site_care, tree_planting, water_potability
 from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.certificates import Certificate
-from ddmip_lib.data import Dataset, draw_nonpotable, load_water
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model import Incumbent
 from ddmip_lib.pricing.state import Rounds
-from ddmip_lib.problems import site_care, tree_planting, water_potability
 from .case import RAW, RAW_BUDGETS, Case
 from .methods import solver_of
 from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters

@@ -79,7 +79,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Box:
-    """A claim box of a chapter."""
+    """A claim box, the page on which it stands, and the headline numbers that check it."""
 
     chapter: str
     word: str
@@ -128,6 +128,16 @@ def _text(notebook: Path) -> str:
     return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
 
 
+def book_folder() -> Path:
+    """Return the folder ``book`` of the clone around this file or the working directory."""
+    here = Path(".").resolve()
+    around = [*here.parents, *Path(__file__).resolve().parents]
+    for folder in [here, *(parent / "book" for parent in around)]:
+        if (folder / "claims.yml").is_file():
+            return folder
+    raise FileNotFoundError("the ledger reads all pages: run this notebook in book/ of a clone")
+
+
 def chapters_of(book: Path) -> dict[str, Path]:
     """The notebooks of a book's folder, by their names without numbers."""
     return {
@@ -137,7 +147,7 @@ def chapters_of(book: Path) -> dict[str, Path]:
 
 
 def read_boxes(chapters: Mapping[str, Path]) -> dict[str, Box]:
-    """The claim boxes of all chapters, by number in lower case."""
+    """The claim boxes of all pages, by number in lower case."""
     boxes = {}
     for chapter, notebook in chapters.items():
         for name, body in BOX.findall(_text(notebook)):
@@ -205,6 +215,27 @@ class Ledger:
             else claim.verdict
         )
 
+    def checked_on(self, claim: Claim) -> dict[str, list[str]]:
+        """Return the numbers of the claim's box, by the pages that record them.
+
+        A number that several pages record is taken from a page that the claim names, else from the
+        page of the box, else from the one that records most of the box's numbers.
+        """
+        box = self.boxes.get(claim.id)
+        if box is None:
+            return {}
+
+        def rank(page: str) -> tuple[bool, bool, int]:
+            recorded = sum(key in self.rules[page] for key in box.keys)
+            return page not in claim.cells, page != box.chapter, -recorded
+
+        found: dict[str, list[str]] = {}
+        for key in box.keys:
+            pages = [page for page, rules in self.rules.items() if key in rules]
+            if pages:
+                found.setdefault(min(pages, key=rank), []).append(key)
+        return found
+
     def contradictions(self) -> list[str]:
         """Every disagreement between a verdict and its evidence, a sentence each."""
         known = {claim.id for claim in self.claims}
@@ -233,12 +264,22 @@ class Ledger:
             )
         if box is not None and shown != OPEN and box.word != shown:
             found.append(f"the ledger states {shown}, the box in {box.chapter} {box.word!r}")
-        if (
-            box is not None
-            and box.chapter in claim.cells
-            and set(box.keys) != set(claim.cells[box.chapter])
-        ):
-            found.append(f"the box in {box.chapter} is checked by other numbers")
+        if box is not None:
+            recorded = self.checked_on(claim)
+            asserted = {key for keys in recorded.values() for key in keys}
+            found += [
+                f"{key}, which checks the box in {box.chapter}, is asserted on no page"
+                for key in box.keys
+                if key not in asserted
+            ]
+            cells = [
+                key
+                for page, keys in claim.cells.items()
+                if page in recorded or page == box.chapter
+                for key in keys
+            ]
+            if cells and set(cells) != set(box.keys):
+                found.append(f"the box in {box.chapter} is checked by other numbers")
         if claim.same_as is not None and [
             c.verdict for c in self.claims if c.id == claim.same_as
         ] != [stated]:
@@ -266,11 +307,16 @@ class Ledger:
         ]
 
     def link(self, chapter: str) -> str:
-        """Relative, as the chapters' own links are: Jupyter follows it as the pages do."""
-        number = (file := self.chapters[chapter].name).partition("_")[0]
-        return (
-            f"[Chapter {int(number)}]({file})" if number.isdigit() else f"[the {chapter}]({file})"
-        )
+        """Return a relative link, as the pages have, that Jupyter follows too.
+
+        A page without a number is called by its title.
+        """
+        file = self.chapters[chapter]
+        number = file.name.partition("_")[0]
+        if number.isdigit():
+            return f"[Chapter {int(number)}]({file.name})"
+        title = re.search(r"^# (.+)$", _text(file), re.MULTILINE)
+        return f"[{title[1] if title else chapter}]({file.name})"
 
 
 def rule_text(rule: Mapping[str, Any]) -> str:

@@ -17,12 +17,12 @@ def entries(ledger: Ledger, part: str) -> str:
 
 
 def chapters_of(ledger: Ledger, claim: Claim) -> list[str]:
-    """The chapters in which a claim is examined, proved, measured or argued."""
+    """The pages on which a claim is examined, measured, proved or argued."""
     box = ledger.boxes.get(claim.id)
+    examined = [] if box is None else [box.chapter]
+    measured = [*claim.cells, *ledger.checked_on(claim)]
     proved = [ledger.statements[label][1] for label in claim.proof if label in ledger.statements]
-    return list(
-        dict.fromkeys([*([box.chapter] if box else []), *claim.cells, *proved, *claim.read])
-    )
+    return list(dict.fromkeys([*examined, *measured, *proved, *claim.read]))
 
 
 def _entry(ledger: Ledger, claim: Claim) -> str:
@@ -81,9 +81,10 @@ def evidence(ledger: Ledger, claim: Claim) -> Iterator[str]:
     box = ledger.boxes.get(claim.id)
     if box is not None:
         yield f"[Claim box](#claim-{claim.id}) in {ledger.link(box.chapter)}"
-        if box.chapter not in claim.cells and box.keys:
-            shown = "; ".join(_number(ledger, box.chapter, key) for key in box.keys)
-            yield f"**Measured** in {ledger.link(box.chapter)}: {shown}"
+    for page, keys in ledger.checked_on(claim).items():
+        if page not in claim.cells:
+            shown = "; ".join(_number(ledger, page, key) for key in keys)
+            yield f"**Measured** in {ledger.link(page)}: {shown}"
     if claim.same_as is not None:
         other = f'<a href="#ledger-{claim.same_as}">{claim.same_as}</a>'
         yield f"Counted with {other}, whose quote or counterexample it shares"

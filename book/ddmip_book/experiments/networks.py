@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddmip_lib.data import Dataset, load_trees, load_water
-from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
+from ddmip_book.data import Dataset, load_trees, load_water
+from ddmip_book.networks import attention, conv1d, lstm, mlp, resnet, train
 from .case import Case
 from .reacting import train_reacting
 
@@ -48,7 +48,7 @@ SOURCES: dict[str, Source] = {}
 def untrained(network: str, n_in: int, seed: int) -> nn.Module:
     """The network of that name with its initial weights.
 
-    >>> from ddmip_lib.predictors import describe
+    >>> from ddmip_book.networks import describe
     >>> describe(untrained("2x16", 9, 42))
     '2x16 ReLU MLP, 449 parameters'
     """

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ddmip_lib.proofs.checking import CLOSED
+from ddmip_lib.proofs import CLOSED
 from .rows import Row
 
 FILE = "proofs.json"

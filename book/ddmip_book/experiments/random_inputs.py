@@ -9,8 +9,8 @@ import numpy as np
 from pyscipopt import quicksum
 
 from ddmip_lib import NeuralMIP, Solution
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.model.incumbent import PointCallback
+from ddmip_lib.methods import start_run
+from ddmip_lib.model import PointCallback
 from ddmip_lib.programs.scip import copy_model, matrix_of, set_time_limit, solution_values
 
 

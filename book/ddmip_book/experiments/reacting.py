@@ -1,7 +1,7 @@
 """Deep networks that react to their input: He initialisation, no decay, clipped gradients, a slow
 beginning.
 
-The recipe of `ddmip_lib.predictors.train` (torch's initialisation, decay inside Adam) turns every
+The recipe of `ddmip_book.networks.train` (torch's initialisation, decay inside Adam) turns every
 network from 16x128 on into a constant. Here the last layer begins small, the learning rate falls
 with depth times width, and the weights of the epoch are kept that are best on rows kept aside
 (accuracy, or mean square) among those at which the network reacts. So the score is of the rows that
@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib.data import Dataset
+from ddmip_book.data import Dataset
+from ddmip_book.networks import cache as disk
+from ddmip_book.networks.training import one_thread
 from ddmip_lib.model.description import Aside
-from ddmip_lib.predictors import cache as disk
-from ddmip_lib.predictors.training import one_thread
 
 EPOCHS = 40
 BATCH = 64
@@ -86,8 +86,8 @@ def train_reacting(
     classes the share called 1, and the share of the larger class. Networks are cached on disk
     unless told not to `keep` them.
 
-    >>> from ddmip_lib.data import load_water
-    >>> from ddmip_lib.predictors import mlp
+    >>> from ddmip_book.data import load_water
+    >>> from ddmip_book.networks import mlp
     >>> net = train_reacting(mlp(4, 16, 9, seed=1), load_water(), seed=1, keep=False)
     >>> net.report["spread"] >= LOGITS and CLASS_SHARE <= net.report["positive"] <= 1 - CLASS_SHARE
     True

@@ -12,11 +12,11 @@ from unittest.mock import patch
 import numpy as np
 from scipy.optimize import nnls
 
+from ddmip_book.data import load_water
+from ddmip_book.networks import load_npz, mlp, train
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, certify
-from ddmip_lib.data import load_water
-from ddmip_lib.predictors import load_npz, mlp, train
 from ddmip_lib.pricing import network_oracle as search
-from ddmip_lib.problems import water_potability
 from .store import results_folder
 
 SCALING = "scaling.jsonl"

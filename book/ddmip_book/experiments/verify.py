@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
-from ddmip_lib.data import draw_nonpotable, load_water
+from ddmip_book.data import draw_nonpotable, load_water
 from .case import SUITE
 from .execute import WATER, build, potable, samples, water_budget
 from .networks import data_sets, digest, networks_of

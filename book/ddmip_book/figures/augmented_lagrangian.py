@@ -1,6 +1,4 @@
-"""Figures on penalties and multipliers: level lines, curves, and what supports a value function
-from below.
-"""
+"""Figures on penalties and multipliers: contours, curves, and supports of a value function."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +23,7 @@ def plot_level_panels(
     marks: Mapping[str, Mapping[str, Any]],
     paths: Mapping[str, np.ndarray] | None = None,
 ) -> Sequence[Axes]:
-    """Level lines of functions of two variables, a panel each, with the line $x_1 + x_2 =$
+    """Contours of functions of two variables, a panel each, with the constraint $x_1 + x_2 =$
     ``total``.
 
     ``marks`` holds the points of every panel by label, ``paths`` the iterates of a method for some
@@ -58,23 +56,26 @@ def plot_level_panels(
 
 
 def plot_shifted_penalty(
-    cost: Callable[[np.ndarray], np.ndarray], target: float, rho: float, prices: Sequence[float]
+    cost: Callable[[np.ndarray], np.ndarray],
+    target: float,
+    rho: float,
+    multipliers: Sequence[float],
 ) -> Axes:
-    r"""$F(x) + \lambda(x - t) + \tfrac{\rho}{2}(x - t)^2$ over $x$ for several prices, with their
-    lowest points.
+    r"""$F(x) + \lambda(x - t) + \tfrac{\rho}{2}(x - t)^2$ over $x$ for several multipliers, with
+    the minimisers.
 
     >>> ax = plot_shifted_penalty(lambda x: (x - 2) ** 2 / 2, 0.5, 2.0, [0.0, 1.0])
     >>> [line.get_label() for line in ax.get_lines()][0]
-    'cost alone'
+    'objective'
     """
     figure, ax = plt.subplots()
     x = np.linspace(target - 1.5, target + 2.5, 1601)
-    ax.plot(x, cost(x), ":", color=INK, label="cost alone")
+    ax.plot(x, cost(x), ":", color=INK, label="objective")
     shades = plt.get_cmap("Blues")(
-        np.linspace(0.45, 1.0, max(2, len(prices)))
-    )  # the later the price, the darker
-    for number, price in enumerate(prices):
-        curve = cost(x) + price * (x - target) + rho / 2 * (x - target) ** 2
+        np.linspace(0.45, 1.0, max(2, len(multipliers)))
+    )  # later multipliers are darker
+    for number, lam in enumerate(multipliers):
+        curve = cost(x) + lam * (x - target) + rho / 2 * (x - target) ** 2
         low = int(curve.argmin())
         colour = {"color": shades[number]}
         ax.plot(x, curve, **look(number, marker="") | colour)
@@ -83,7 +84,7 @@ def plot_shifted_penalty(
             curve[low],
             **look(number, markersize=9, markeredgecolor="white", linestyle="") | colour,
         )
-        ax.plot([], [], **look(number, label=f"price {price:.3g}") | colour)
+        ax.plot([], [], **look(number, label=rf"$\lambda = {lam:.3g}$") | colour)
     ax.axvline(target, color=GREEN, linewidth=1.2, linestyle="-")
     ax.annotate(
         "constraint ", (target, 0.04), xycoords=("data", "axes fraction"), ha="right", color=GREEN
@@ -97,19 +98,18 @@ def plot_shifted_penalty(
 def plot_supports(
     panels: Mapping[str, tuple[Callable[..., Any], Mapping[str, Callable[..., Any]]]],
 ) -> Sequence[Axes]:
-    """Value functions $v(t)$, a panel each, and what was pushed up against them from below, by
-    label.
+    """Value functions $v(t)$, a panel each, with their supports from below by label.
 
-    >>> axes = plot_supports({"convex": (lambda t: t**2, {"line": lambda t: 0 * t})})
+    >>> axes = plot_supports({"convex": (lambda t: t**2, {"linear": lambda t: 0 * t})})
     >>> axes[0].get_title()
     'convex'
     """
     figure, axes = draw_panels(len(panels), 3.3)
     t = np.linspace(-0.7, 0.7, 601)
-    style = {"line": (BLUE, "--", "o"), "parabola": (RED, "-.", "s"), "wedge": (GREEN, ":", "^")}
+    style = {"linear": (BLUE, "--", "o"), "quadratic": (RED, "-.", "s"), "norm": (GREEN, ":", "^")}
     for ax, (title, (value, supports)) in zip(axes, panels.items(), strict=True):
         curve = value(t)
-        ax.plot(t, curve, "-", color=INK, linewidth=2.4, label="value $v(t)$")
+        ax.plot(t, curve, "-", color=INK, linewidth=2.4, label="value function $v(t)$")
         for label, support in supports.items():
             colour, dashes, marker = style[label]
             ax.plot(
@@ -124,7 +124,7 @@ def plot_supports(
         room = np.ptp(curve)
         ax.set(
             title=title,
-            xlabel="violation $t$",
+            xlabel="residual $t$",
             ylim=(curve.min() - 0.25 * room, curve.max() + 0.1 * room),
         )
     legend_outside(figure, 4, "lower")
@@ -137,8 +137,8 @@ def plot_curve_panels(
     log: bool = True,
     level: float | None = None,
 ) -> Sequence[Axes]:
-    """Curves (x, y) by label, a panel for each title; ``level`` draws a horizontal line that the
-    curves aim at.
+    """Curves (x, y) by label, a panel for each title; ``level`` draws a horizontal
+    reference line.
 
     >>> plot_curve_panels({"error": {"halving": ([0, 1, 2], [4, 2, 1])}}, "step")[0].get_yscale()
     'log'

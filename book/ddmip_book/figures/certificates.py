@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ddmip_lib.bounds import Bounds, Graph
-from ddmip_lib.certificates.losses import Losses
+from ddmip_lib.certificates import Losses
 from ddmip_lib.plots import BLUE, GREEN, INK, PALE_BLUE, PALE_RED, RED
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results
@@ -24,8 +24,8 @@ from .kit import draw_lines, draw_panels, hold, legend_outside, look
 def plot_plane(
     graph: Graph, losses: Losses, radius: float, panels: Mapping[str, tuple[Bounds, float]]
 ) -> Figure:
-    """A sample in the plane: where the class is 1, the ball, the line that a form proves, and the
-    ball proven empty.
+    """A sample in the plane: the region of class 1, the ball, where the linear bound is zero,
+    and the ball proven empty.
 
     >>> from ddmip_lib.bounds import Box, crown
     >>> from ddmip_book.examples.certificates import plane_graph, plane_losses
@@ -57,7 +57,7 @@ def plot_plane(
     looks = {
         "class changes": (RED, "-"),
         "known cost": (INK, "--"),
-        "form is 0": (GREEN, "-."),
+        "linear bound is 0": (GREEN, "-."),
         "proven": (BLUE, "-"),
     }
     for name, (colour, dash) in looks.items():
@@ -75,7 +75,7 @@ def _draw_zero(axes: Axes, sides: list[Tensor], points: Tensor, bounds: Bounds) 
 
 
 def plot_blocks(proven: Mapping[str, np.ndarray], known: np.ndarray) -> Figure:
-    """What each method proves of the cost of every sample, beside the cost that is known.
+    """The cost of every sample that each method proves, beside the known cost.
 
     >>> plot_blocks({"interval": np.zeros(2)}, np.ones(2)).axes[0].get_ylabel()
     'cost to change the class'
@@ -130,9 +130,7 @@ def whole_bound(row: Row) -> float:
 
 
 def gap(row: Row) -> float:
-    """(bound - objective) / objective, with the bound as a whole number where the values
-    are such.
-    """
+    """(bound - objective) / objective; the bound is rounded down where the values are integers."""
     assert row.objective is not None
     return max(0.0, whole_bound(row) - row.objective) / row.objective
 
@@ -209,4 +207,24 @@ def plot_histories(certified: Results, size: int = 50) -> Figure:
     )
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower left")
+    return figure
+
+
+def plot_safe(errors: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> Figure:
+    """Errors of two bounds by the decimals of the multipliers; above 0 a bound is wrong.
+
+    >>> len(plot_safe({2: (np.array([1e-3]), np.array([-1e-3]))}).axes)
+    2
+    """
+    figure, panels = draw_panels(2, 3.2, 6.6, sharey=True)
+    titles = ("constraint part only", "safe bound")
+    for axes, title, which in zip(panels, titles, (0, 1), strict=True):
+        for decimals, both in errors.items():
+            places = np.full(len(both[which]), decimals)
+            axes.plot(places, both[which], "o", color=(RED, BLUE)[which], alpha=0.5, markersize=4)
+        axes.axhline(0.0, color=INK, linewidth=1)
+        axes.set_yscale("symlog", linthresh=1e-8)
+        axes.set(title=title, xlabel="decimals of the multipliers", xticks=list(errors))
+        axes.set_yticks([-1e-1, -1e-4, -1e-7, 0.0, 1e-7, 1e-4, 1e-1])
+    panels[0].set_ylabel("bound minus optimum")
     return figure

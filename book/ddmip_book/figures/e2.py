@@ -115,10 +115,13 @@ def _each(
 
 
 def plot_paper_panels(full: Results) -> Figure:
-    """The paper's three panels with our runs: share that meets its test, total seconds, seconds of
-    an iteration.
+    """The paper's three panels with our runs: fraction that satisfies its test, total seconds,
+    seconds of an iteration.
     """
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(6.8, 3.5))
+    figure, panels = plt.subplot_mosaic([["left", "middle"], ["right"] * 2], figsize=(6.6, 5.8))
+    left = panels["left"]
+    middle = panels["middle"]
+    right = panels["right"]
     for shift, rows, style in _devices(full):
         _each(left, rows, lambda own: own.values("converged").mean(), shift, style)
         _each(middle, rows, lambda own: own.values("seconds"), shift, style)
@@ -134,8 +137,8 @@ def plot_paper_panels(full: Results) -> Figure:
     places = [E2_NETWORKS.index(network) for network in PRINTED_SHARE]
     left.plot(places, list(PRINTED_SHARE.values()), "D", color=RED, label="paper", **HOLLOW)
     middle.plot(len(E2_NETWORKS) - 1, PRINTED_SECONDS, "D", color=RED, **HOLLOW)
-    left.set(title="share converged", ylim=(-0.06, 1.06))
-    middle.set(title="seconds in all", yscale="log")
+    left.set(title="fraction of runs converged", ylim=(-0.06, 1.06))
+    middle.set(title="seconds of a run", yscale="log")
     right.set(title="seconds of an iteration", xscale="log", yscale="log", xlabel="parameters $P$")
     legend_outside(figure, 3, "lower")
     return figure
@@ -196,10 +199,13 @@ def plot_recipes(full: Results, reacting: Results) -> Figure:
     figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.9))
     any_device = tuple(DEVICES)
     drawn = (
-        (decompositions(full, any_device), {"marker": "x", "color": GREY, "label": "E2's recipe"}),
+        (
+            decompositions(full, any_device),
+            {"marker": "x", "color": GREY, "label": "E2's training protocol"},
+        ),
         (
             decompositions(reacting, any_device),
-            {"marker": "o", "color": BLUE, "label": "networks that react"},
+            {"marker": "o", "color": BLUE, "label": "input-sensitive networks"},
         ),
         (reacting.where(method="prices"), method_look("prices", label="… with price coordination")),
     )

@@ -32,6 +32,7 @@ from .kit import (
     ticks_at,
 )
 
+PALE_GREY = "#cccccc"
 Link = tuple[int, int, int, int]
 """From node i of layer a to node j of layer b, as (a, i, b, j)."""
 POTABLE = (
@@ -156,7 +157,7 @@ def plot_potable(full: Results) -> Figure:
             ranges(ax, cells, **method_look(method, elinewidth=1) | style)
         names_below(ax, E4_NETWORKS, rotation=60)
         ax.set(title=f"n = {size}", ylim=(0, 1))
-    axes[0].set_ylabel("share of potable samples")
+    axes[0].set_ylabel("fraction of potable samples")
     legend_outside(figure, 2, "lower")
     return figure
 
@@ -233,22 +234,29 @@ def gains(full: Results) -> list[Gain]:
 def plot_two_causes(
     full: Results, distance: Mapping[tuple[str, int], float], size: Mapping[tuple[str, int], float]
 ) -> Figure:
-    """Left: share gained by the defaults against the distance to the boundary. Right: the part of
-    that gain which the paper's settings reach, against the size of the logits. One mark an
-    architecture, one point an instance.
+    """Above: fraction gained by the defaults against the distance to the boundary. Below: the part
+    of that gain which the paper's settings attain, against the size of the logits. A panel for each
+    architecture, with the instances of the others in grey behind.
     """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.4))
+    figure, grid = plt.subplots(2, len(E4_NETWORKS), figsize=(6.8, 4.2), sharey="row")
+    known = [gain for gain in gains(full) if gain[:2] in distance]
     for i, network in enumerate(E4_NETWORKS):
-        rows = [gain for gain in gains(full) if gain.network == network and gain[:2] in distance]
-        style = look(i, linestyle="", label=network)
-        left.plot([distance[row[:2]] for row in rows], [row.share for row in rows], **style)
-        right.plot([size[row[:2]] for row in rows], [row.part for row in rows], **style)
-    left.set(title="gain of the defaults", xlabel="distance to the boundary")
-    right.set(title="part reached, paper's settings", xlabel="size of a logit")
-    for ax in (left, right):
+        above, below = grid[:, i]
+        style = look(i, linestyle="", markersize=4.5)
+        for ours in (False, True):
+            rows = [gain for gain in known if (gain.network == network) == ours]
+            ink = style if ours else {"linestyle": "", "marker": ".", "color": PALE_GREY}
+            above.plot([distance[row[:2]] for row in rows], [row.share for row in rows], **ink)
+            below.plot([size[row[:2]] for row in rows], [row.part for row in rows], **ink)
+        above.set(title=network)
+        below.set(title=network)
+    for ax in grid.flat:
         ax.set(xscale="log", ylim=(0, None))
-        ticks_at(ax, [0.25, 0.5, 1, 2, 4, 8])
-    legend_outside(figure, 5, "lower")
+        ticks_at(ax, [0.25, 1, 4])
+    grid[0, 0].set_ylabel("gain of the defaults")
+    grid[1, 0].set_ylabel("part attained,\npaper's settings")
+    grid[0, 2].set_xlabel("distance to the boundary, standard deviations")
+    grid[1, 2].set_xlabel("median size of a logit")
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Figures of the chapter on exact embeddings."""
+"""Figures of the chapters on exact formulations, bound propagation and exact models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -38,8 +38,8 @@ def plot_envelopes(pairs: Sequence[tuple[float, float]]) -> np.ndarray:
 
 
 def plot_widths(widths: Mapping[str, Any]) -> Axes:
-    """Width of what is known about a unit, layer by layer, log scale; one line for each way to know
-    it.
+    """Mean width of the range of a unit by layer, on a logarithmic scale; one curve for each
+    method.
 
     >>> plot_widths({"seen": [1.0, 2.0], "intervals": [1.0, 9.0]}).get_yscale()
     'log'
@@ -85,8 +85,8 @@ def plot_sweep(
     caps: Mapping[int, Sequence[float]],
     ended: Mapping[int, int],
 ) -> Axes:
-    """Shares of the samples by size: saved (mean and range), and not ruled out; numbers count
-    searches that ended.
+    """Fractions of the samples by size: potable in the best solution (mean and range), and the
+    upper bound; numbers count the runs that were solved.
 
     >>> ax = plot_sweep({5: [1.0], 10: [0.7, 0.9]}, {5: [1.0], 10: [1.0, 1.0]}, {5: 1, 10: 0})
     >>> [text.get_text() for text in ax.texts]
@@ -95,13 +95,16 @@ def plot_sweep(
     ax = plt.subplots()[1]
     places = {size: float(at) for at, size in enumerate(found)}
     looks: dict[str, Any] = {"markersize": 7, "capsize": 4}
-    for shares, style in ((caps, look(1, label="not ruled out")), (found, look(0, label="found"))):
+    for shares, style in (
+        (caps, look(1, label="upper bound")),
+        (found, look(0, label="best solution")),
+    ):
         ranges(ax, {places[size]: cell for size, cell in shares.items()}, **looks, **style)
     for size, at in places.items():
         beside(
             ax, f"{ended[size]} of {len(found[size])}", (at, 1.0), (0, 9), ha="center", fontsize=9.5
         )
     names_below(ax, [str(size) for size in found])
-    ax.set(xlabel="samples $n$ in one model", ylabel="share of the samples", ylim=(0, 1.14))
+    ax.set(xlabel="samples $n$ in one model", ylabel="fraction of the samples", ylim=(0, 1.14))
     ax.legend(loc="lower left")
     return ax

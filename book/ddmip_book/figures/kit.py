@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -226,11 +227,13 @@ class HeatMap(NamedTuple):
     form: str = ".2f"
     cut: np.ndarray | None = None
     """Cells whose number would be larger had a time limit not cut the runs off."""
+    log: bool = False
+    """Whether the colours follow the logarithm of the numbers."""
 
 
 def heat_maps(maps: Sequence[HeatMap]) -> Figure:
-    """Four maps over networks and sizes, with the number in every cell and a dash where there is
-    none.
+    """Three or four maps over networks and sizes, with the number in every cell and a dash where
+    there is none.
 
     >>> cells = np.full((len(E1_NETWORKS), len(E1_SIZES)), -0.01)
     >>> heat_maps([HeatMap("share", cells, form=".1f")] * 4).axes[0].texts[0].get_text()
@@ -240,22 +243,30 @@ def heat_maps(maps: Sequence[HeatMap]) -> Figure:
     ... ].get_text()
     '≥0.0'
     """
-    figure, grid = plt.subplots(2, 2, figsize=(6.6, 5.0), sharex=True, sharey=True)
-    for ax, (title, values, low, high, form, cut) in zip(grid.flat, maps, strict=True):
-        ax.imshow(values, vmin=low, vmax=high, cmap="Blues", aspect="auto")
-        for (i, j), value in np.ndenumerate(values):
-            dark = np.isfinite(value) and value > low + 0.6 * (high - low)
-            word = format(value, "z" + form) if np.isfinite(value) else "–"  # z: no "-0.0"
-            word = "≥" + word if cut is not None and cut[i, j] and np.isfinite(value) else word
-            ax.text(
-                j, i, word, ha="center", va="center", color="white" if dark else INK, fontsize=10
-            )
-        ax.set(title=title, xlabel="samples $n$")
-        ax.set_xticks(range(len(E1_SIZES)), [str(size) for size in E1_SIZES])
-        ax.set_yticks(range(len(E1_NETWORKS)), E1_NETWORKS)
-        ax.grid(visible=False)
-        ax.label_outer()
+    shape, size = ((1, 3), (6.8, 2.7)) if len(maps) == 3 else ((2, 2), (6.6, 5.0))
+    figure, grid = plt.subplots(*shape, figsize=size, sharex=True, sharey=True)
+    for ax, shown in zip(grid.flat, maps, strict=True):
+        _heat_map(ax, shown, fontsize=8.5 if len(maps) == 3 else 10)
     return figure
+
+
+def _heat_map(ax: Axes, shown: HeatMap, fontsize: float) -> None:
+    """One map: colours, a number in every cell, names of networks and sizes."""
+    scale = LogNorm if shown.log else Normalize
+    norm = scale(shown.low, shown.high, clip=True)
+    ax.imshow(shown.values, norm=norm, cmap="Blues", aspect="auto")
+    for (i, j), value in np.ndenumerate(shown.values):
+        known = bool(np.isfinite(value))
+        word = format(value, "z" + shown.form) if known else "–"  # z: no "-0.0"
+        if known and shown.cut is not None and shown.cut[i, j]:
+            word = "≥" + word
+        ink = "white" if known and norm(value) > 0.6 else INK
+        ax.text(j, i, word, ha="center", va="center", color=ink, fontsize=fontsize)
+    ax.set(title=shown.title, xlabel="samples $n$")
+    ax.set_xticks(range(len(E1_SIZES)), [str(size) for size in E1_SIZES])
+    ax.set_yticks(range(len(E1_NETWORKS)), E1_NETWORKS)
+    ax.grid(visible=False)
+    ax.label_outer()
 
 
 def each_cell(pairs: Sequence[tuple[Row, Row]], value: Callable[[Row, Row], float]) -> np.ndarray:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib import NeuralMIP
-from ddmip_lib.linearisation.tangent import linearise
+from ddmip_lib.linearisation import linearise
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, PALE_BLUE, RED
 from ..examples.linearise import Descent, Tried
 from .kit import Look, beside, draw_panels, legend_outside, look, ticks_at, whole
@@ -41,7 +41,9 @@ def plot_steps(problem: NeuralMIP, descent: Descent, tries: Sequence[int]) -> Fi
             xlabel="input $x$",
             ylim=(min(min(y), *(descent.tried[k].aim.cost for k in tries)) - 0.4, max(y) + 0.5),
         )
-        ax.set_title(f"try {number + 1}: {'taken' if descent.tried[number].taken else 'not taken'}")
+        ax.set_title(
+            f"trial {number + 1}: {'accepted' if descent.tried[number].taken else 'rejected'}"
+        )
     grid[0].set_ylabel("output $y$")
     legend_outside(figure, 3)
     return figure
@@ -61,9 +63,9 @@ def _draw_try(ax: Axes, descent: Descent, step: Tried, ends: tuple[float, float]
 
     ax.axvspan(*inside, color=PALE_BLUE, label="trust region")
     ax.plot(inside, tangent(inside), "--", marker="", color=BLUE, label="tangent")
-    ax.plot(here, line.values[0], "o", color=INK, markersize=7, label="where we are")
-    ax.plot(aim, tangent(aim), "v", color=BLUE, markersize=8, label="the MIP's choice")
-    ax.plot(there, step.new.cost, "s", color=RED, markersize=7, label="the truth there")
+    ax.plot(here, line.values[0], "o", color=INK, markersize=7, label="current point")
+    ax.plot(aim, tangent(aim), "v", color=BLUE, markersize=8, label="minimiser of the model")
+    ax.plot(there, step.new.cost, "s", color=RED, markersize=7, label="network at that point")
 
 
 def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
@@ -92,8 +94,8 @@ def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
             ax.plot(at, values, **look(number, marker="", label=name))
             ax.plot(at[taken], values[taken], **style)
             ax.plot(at[~taken], values[~taken], **style | {"markerfacecolor": "white"})
-    above.set(ylabel="merit after the try")
-    below.set(ylabel=r"radius $\Delta$ of the try", yscale="log", xlabel="try")
+    above.set(ylabel="merit after the trial")
+    below.set(ylabel=r"radius $\Delta$ of the trial", yscale="log", xlabel="trial")
     whole(below)
     legend_outside(figure, 3)
     return figure
@@ -111,12 +113,12 @@ def plot_prices(problem: NeuralMIP, prices: Sequence[float], least: float) -> Fi
     x, y = curve(problem, 4001)
     for number, price in enumerate(prices):
         merit = x + price * np.maximum(0.0, least - y)
-        ax.plot(x, merit, **look(number, marker="", label=rf"$\pi = {price:g}$"))
+        ax.plot(x, merit, **look(number, marker="", label=rf"$\nu = {price:g}$"))
         low = int(merit.argmin())
         ax.plot(x[low], merit[low], **look(number, linestyle="", markersize=9))
     edge = x[np.argmax(y >= least)]
     ax.axvline(edge, color=INK, linestyle=":", marker="")
-    beside(ax, "the row holds from here on", (edge, 0.1), (6, 0), va="center", fontsize=9)
+    beside(ax, "feasible from here on", (edge, 0.1), (6, 0), va="center", fontsize=9)
     ax.set(xlabel="input $x$", ylabel="merit", ylim=(0, 1.6), xlim=(0, 1))
     ax.legend(loc="lower left")
     return figure
@@ -137,7 +139,7 @@ def plot_ridge(problem: NeuralMIP, descent: Descent, best: np.ndarray) -> Figure
     right.yaxis.set_major_locator(MaxNLocator(4))
     style: Look = {"arrowprops": {"arrowstyle": "->", "color": INK}, "backgroundcolor": "white"}
     left.annotate("falls all the way", (0.12, 0.12), (0.5, 0.3), fontsize=9, **style)
-    left.plot(*best, "*", color=ORANGE, markersize=16, clip_on=False, label="the best point")
+    left.plot(*best, "*", color=ORANGE, markersize=16, clip_on=False, label="the optimum")
     left.set(ylabel="$x_2$", title="the square")
     right.set(title="near its end")
     legend_outside(figure, 4)
@@ -153,7 +155,7 @@ def _draw_square(
     heights = problem.predictors[0].raw(points).reshape(121, 121)
     ax.contour(xs, ys, heights, 12, colors=[INK], linewidths=0.7, alpha=0.6)
     ends = [low.max(), high.min()]
-    ax.plot(ends, ends, color=GREEN, linestyle="-.", marker="", label="the kink")
+    ax.plot(ends, ends, color=GREEN, linestyle="-.", marker="", label="nondifferentiable points")
     ax.plot(*descent.path.T, "o-", color=BLUE, markersize=5, label="the descent")
     ax.plot(*descent.inputs, "X", color=RED, markersize=10, label="where it ends")
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="$x_1$", aspect="equal")
@@ -170,13 +172,13 @@ def plot_boxes(
     'log'
     """
     figure, ax = plt.subplots(figsize=(6.2, 3.4))
-    ax.axvspan(0.8 * min(radii), closed, color=PALE_BLUE, label="nothing better in the box: proved")
+    ax.axvspan(0.8 * min(radii), closed, color=PALE_BLUE, label="point proved optimal in the box")
     for number, (name, values) in enumerate(counts.items()):
         ax.plot(radii, values, **look(number, label=name))
     ax.axhline(units, color=INK, linestyle=":", marker="", label="all units")
     ax.set(
         xscale="log",
-        xlabel="radius of the box, as a share of each range",
+        xlabel="radius of the box, as a fraction of each range",
         ylabel="units",
         ylim=(-1, 1.08 * units),
     )

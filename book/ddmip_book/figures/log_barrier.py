@@ -14,7 +14,7 @@ from ..examples.tiny import Path
 from .kit import beside, look, shade
 
 
-def _draw_wall(ax: Axes) -> None:
+def _draw_barrier(ax: Axes) -> None:
     """One bound and its barrier function for three parameters, with their lowest points."""
     u = -np.geomspace(1e-6, 2, 400)
     ax.plot(u, 0.5 * (u - 0.5) ** 2, "-", color=INK, label=r"$\varphi$")
@@ -33,59 +33,57 @@ def _draw_wall(ax: Axes) -> None:
 
 
 def plot_opening(rho: float = 10.0, mu: float = 0.01, iterations: int = 200) -> tuple[Axes, Axes]:
-    """A wall that is felt before it is hit, and the multiplier of Algorithm 1 on {0} with a barrier
-    that never shrinks.
+    """The barrier function of one bound, and the multiplier of Algorithm 1 on {0} with a barrier
+    parameter that is fixed.
 
     >>> _, right = plot_opening(iterations=3)
     >>> right.get_lines()[0].get_ydata().round(3)
     array([0.316, 0.512, 0.663])
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.3))
-    _draw_wall(left)
+    _draw_barrier(left)
     sizes = np.zeros(iterations + 1)
     for k in range(iterations):  # u = -mu / |lambda|, as the chapter derives
         sizes[k + 1] = (sizes[k] + np.sqrt(sizes[k] ** 2 + 4 * rho * mu)) / 2
     right.plot(np.arange(1, iterations + 1), sizes[1:], "-", color=RED)
-    right.set(
-        xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title="a fixed barrier, one decision"
-    )
+    right.set(xlabel="iteration $k$", ylabel=r"$|\lambda^k|$", title=r"fixed $\mu$, one decision")
     return left, right
 
 
 def plot_central_path(
     row: Callable[[Tensor], Tensor], x: np.ndarray, path: np.ndarray, mus: Sequence[float]
-) -> list[Axes]:
-    r"""Left: $\Phi_\mu$ for one bound and three $\mu$. Right: the set {row <= 0} of the unit square
-    and the path of the minimisers, one for each of `mus`, towards the point nearest to `x`.
+) -> Axes:
+    r"""The set {row <= 0} of the unit square and the path of the minimisers, one for each of
+    `mus`, towards the point nearest to `x`.
 
-    >>> len(plot_central_path(lambda u: 0.5 - u[:, :1], np.zeros(2), np.array([[0.6, 0.2]]), [1.0]))
-    2
+    >>> path = np.array([[0.6, 0.2]])
+    >>> plot_central_path(lambda u: 0.5 - u[:, :1], np.zeros(2), path, [1.0]).get_xlabel()
+    '$u_1$'
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(6.2, 3.3), width_ratios=[1, 1.1])
-    _draw_wall(left)
+    ax = plt.subplots(figsize=(4.4, 4.2))[1]
     side = np.linspace(0, 1, 121)
     grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
     heights = row(torch.tensor(grid)).detach().numpy().reshape(121, 121)
-    shade(right, side, side, heights)
+    shade(ax, side, side, heights)
     for radius in np.arange(0.2, 1.5, 0.2):
-        right.add_patch(plt.Circle(tuple(x), radius, fill=False, color="#bbbbbb", linewidth=0.7))
-    right.plot(*path.T, "-o", color=RED, markersize=4)
+        ax.add_patch(plt.Circle(tuple(x), radius, fill=False, color="#bbbbbb", linewidth=0.7))
+    ax.plot(*path.T, "-o", color=RED, markersize=4)
     for mu, point in zip(mus, path, strict=True):
         exponent = np.log10(mu)
         if abs(exponent - round(exponent)) < 1e-9 and -1 <= exponent <= 0:
-            beside(right, rf"$\mu = {mu:g}$", point, (-5, 5), ha="right", fontsize=9)
-    right.plot(*x, "s", color=INK, markersize=7, clip_on=False)
-    beside(right, "$x$", x, (7, 5))
-    right.plot(*path[-1], "*", color=INK, markersize=12)
-    beside(right, r"$\mu \to 0$", path[-1], (2, -16), fontsize=9)
-    right.set(xlabel="$u_1$", ylabel="$u_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    right.set_title("$C$ (shaded), central path")
-    return [left, right]
+            beside(ax, rf"$\mu = {mu:g}$", point, (-5, 5), ha="right", fontsize=9)
+    ax.plot(*x, "s", color=INK, markersize=7, clip_on=False)
+    beside(ax, "$x$", x, (7, 5))
+    ax.plot(*path[-1], "*", color=INK, markersize=12)
+    beside(ax, r"$\mu \to 0$", path[-1], (2, -16), fontsize=9)
+    ax.set(xlabel="$u_1$", ylabel="$u_2$", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set_title("$C$ (shaded), central path")
+    return ax
 
 
 def plot_phase_one(starts: np.ndarray, ends: np.ndarray) -> Axes:
-    r"""The row `two_dips`, and where phase I ends from each start: inside (circle) or in the wrong
-    dip (cross).
+    r"""The row `two_dips`, and where phase I ends from each start: inside (circle) or at another
+    local minimum (cross).
 
     >>> plot_phase_one(np.array([-0.8, 1.0]), np.array([-1.0, 1.2])).get_xlabel()
     '$u$'
@@ -102,7 +100,7 @@ def plot_phase_one(starts: np.ndarray, ends: np.ndarray) -> Axes:
     inside = height(ends) < 0
     for chosen, marker, colour, label in (
         (inside, "o", GREEN, "inside"),
-        (~inside, "X", RED, "phase I gives up"),
+        (~inside, "X", RED, "phase I fails"),
     ):
         ax.plot(ends[chosen], height(ends)[chosen], marker, color=colour, markersize=9, label=label)
     ax.set(xlabel="$u$", ylabel="$h(u)$")
@@ -111,7 +109,8 @@ def plot_phase_one(starts: np.ndarray, ends: np.ndarray) -> Axes:
 
 
 def plot_cg(residuals: Mapping[int, Sequence[float]], marked: int = 5) -> Axes:
-    """Residual of CG, relative to its start, against steps: a line for each number of active rows.
+    """Residual of CG, relative to its start, against steps: a curve for each number of active
+    constraints.
 
     >>> plot_cg({1: [1.0, 1e-3, 1e-9]}).get_ylabel()
     'residual'
@@ -124,7 +123,7 @@ def plot_cg(residuals: Mapping[int, Sequence[float]], marked: int = 5) -> Axes:
     ax.axvline(marked, color=INK, linestyle=":", linewidth=1.4)
     ax.annotate(f" {marked} steps", (marked, 2), fontsize=9.5)
     ax.set(xlabel="steps of CG", ylabel="residual", ylim=(1e-9, 8))
-    ax.legend(title="active rows", ncols=2)
+    ax.legend(title="active constraints", ncols=2)
     return ax
 
 

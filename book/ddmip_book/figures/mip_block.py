@@ -141,8 +141,8 @@ def plot_square_cuts(low: int, high: int) -> tuple[Axes, Axes]:
 def plot_perspective(
     value: float = 0.8, share: float = 0.5, tangents: int = 5
 ) -> tuple[Axes, Axes]:
-    r"""The relaxed on/off square: along the way from off to on at $v$ = `value`, and in the section
-    $b$ = `share`.
+    r"""The relaxed square of a variable that a binary controls: from off to on at $v$ = `value`,
+    and in the section $b$ = `share`.
 
     >>> left, right = plot_perspective(0.8, 0.5)
     >>> perspective = left.lines[0]
@@ -155,24 +155,23 @@ def plot_perspective(
         "color": RED,
         "linestyle": "-",
         "marker": "",
-        "label": r"$\theta^2 / b$",
+        "label": "$w^2 / b$",
     }
-    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": r"$\theta^2$"}
+    weak: dict[str, Any] = {"color": BLUE, "linestyle": "--", "marker": "", "label": "$w^2$"}
     left.plot(b, b * value**2, **strong)
     left.plot(b, (b * value) ** 2, **weak)
     left.fill_between(
         b, (b * value) ** 2, b * value**2, facecolor=PALE_RED, hatch="//", edgecolor="#cccccc"
     )
     left.plot([0, 1], [0, value**2], "o", color=INK, clip_on=False, zorder=5)
-    left.set(
-        title="from off to on", xlabel=f"$b$, with $\\theta = {value:g}\\,b$", ylabel=r"$\zeta$"
-    )
-    theta = np.linspace(0, share, 101)
-    right.plot(theta, theta**2 / share, **strong)
-    right.plot(theta, theta**2, **weak)
+    left.set(title="from off to on", xlabel=f"$b$, with $w = {value:g}\\,b$", ylabel=r"$t$")
+    product = np.linspace(0, share, 101)
+    right.plot(product, product**2 / share, **strong)
+    right.plot(product, product**2, **weak)
     for number, a in enumerate(np.linspace(0, 1, tangents)):
         label = None if number else "tangents"
-        right.plot(theta, 2 * a * theta - a**2 * share, ":", color=GREY, linewidth=1.1, label=label)
-    right.set(title=f"section at $b = {share:g}$", xlabel=r"$\theta$", ylim=(-0.02, 0.7))
+        tangent = 2 * a * product - a**2 * share
+        right.plot(product, tangent, ":", color=GREY, linewidth=1.1, label=label)
+    right.set(title=f"section at $b = {share:g}$", xlabel="$w$", ylim=(-0.02, 0.7))
     right.legend(loc="upper left")
     return left, right

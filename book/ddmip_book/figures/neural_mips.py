@@ -1,6 +1,4 @@
-"""Figures of the chapter on neural MIPs: the costs of the hand-sized example, as numbers and as a
-map.
-"""
+"""Figures of the chapter on neural MIPs: costs of the running example as numbers and as a map."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -24,15 +24,15 @@ def plot_recipes(
     answer: Sequence[float],
     limits: tuple[float, float],
 ) -> Figure:
-    """Random recipes by what the network predicts of them: those that keep the rows, the others,
-    and the answer.
+    """Random recipes by what the network predicts of them: feasible ones, infeasible ones, and
+    the solution.
 
     >>> outcomes, kept = np.array([[21, 30], [10, 50]]), np.array([True, False])
     >>> plot_recipes(outcomes, np.array([5, 4]), kept, [20, 35], (20, 35)).axes[0].get_xlabel()
     'strength, MPa'
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.8))
-    ax.plot(*outcomes[~kept].T, "x", color=GREY, markersize=3.5, alpha=0.5, label="breaks a row")
+    ax.plot(*outcomes[~kept].T, "x", color=GREY, markersize=3.5, alpha=0.5, label="infeasible")
     shades = ax.scatter(
         outcomes[kept, 0],
         outcomes[kept, 1],
@@ -42,14 +42,14 @@ def plot_recipes(
         edgecolor=INK,
         linewidth=0.4,
     )
-    shades.set_label("keeps all rows")
+    shades.set_label("feasible")
     ax.plot(
         *answer,
         "*",
         color=RED,
         markersize=17,
         markeredgecolor="white",
-        label="the answer",
+        label="solution",
         zorder=5,
     )
     ax.axvline(limits[0], color=INK, linestyle="--", linewidth=1.2)
@@ -93,7 +93,7 @@ def plot_loads(
             middle = left + mass[order] / 2
             ax.text(middle, k, str(order + 1), ha="center", va="center", bbox=circle)
             left += mass[order]
-    ax.axvline(capacity, color=RED, linestyle="--", label="what the kiln holds")
+    ax.axvline(capacity, color=RED, linestyle="--", label="capacity of the kiln")
     ax.bar(0, 0, edgecolor=INK, label="glazed", hatch="////", facecolor=PALE_BLUE)
     ax.bar(0, 0, edgecolor=INK, label="thick-walled", hatch="..", facecolor=THICK)
     ax.set_yticks(range(len(titles)), titles)
@@ -107,7 +107,7 @@ def plot_stores(
     outside: np.ndarray, inside: np.ndarray, fans: np.ndarray, won: np.ndarray
 ) -> Figure:
     """What each store does with its share of the power, the hottest to the right: degrees, fans,
-    and tonnes won.
+    and additional tonnes.
 
     >>> len(
     ...     plot_stores(
@@ -130,7 +130,9 @@ def plot_stores(
     top.set(ylabel="degrees Celsius", ylim=(0, None))
     low.bar(place, won[order], 0.65, color=GREEN, edgecolor=INK)
     low.set(
-        xlabel="store, from the coolest to the hottest place", ylabel="tonnes won", xticks=place
+        xlabel="store, from the coolest to the hottest place",
+        ylabel="additional tonnes",
+        xticks=place,
     )
     legend_outside(figure, 2)
     return figure

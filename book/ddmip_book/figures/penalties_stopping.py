@@ -1,6 +1,6 @@
 """Figures of the chapter on penalties and stopping."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ddmip_lib.plots import BLUE, GREEN, INK, ORANGE, RED, legend_below
 from ..examples.tiny import Path, quadratic
-from .kit import Look, legend_outside, look, whole
+from .kit import look, whole
 
 
 def plot_picks(paths: Mapping[int, Path], shown: Sequence[int]) -> tuple[Axes, Axes]:
@@ -54,53 +54,62 @@ def plot_opening() -> tuple[Axes, Axes]:
     return plot_picks(runs, shown=[10, 11])
 
 
-def plot_rules(histories: Mapping[str, Any]) -> list[Axes]:
-    """Runs under different rules, a panel each: residual and penalty (log scale), and the best
-    count so far.
+def plot_rules(
+    runs: Mapping[str, Mapping[str, Any]], columns: int = 3, linear: Collection[str] = ()
+) -> list[Axes]:
+    """Runs under different rules, side by side: for each run one strip for each quantity.
 
-    >>> history = {"primal_residual": [1.0, 0.1], "rho": [1.0, 2.0], "incumbent": [3.0, 4.0]}
-    >>> [ax.get_title() for ax in plot_rules({"one rule": history})]
-    ['one rule']
+    Strips of one quantity have one scale, which is logarithmic except for those in `linear`.
+
+    >>> axes = plot_rules({"a": {"penalty": [1.0, 2.0]}, "b": {"penalty": [1.0, 8.0]}})
+    >>> [ax.get_title() for ax in axes], axes[0].get_ylabel(), bool(axes[0].get_ylim()[1] > 8)
+    (['a', 'b'], 'penalty', True)
     """
-    rows = -(-len(histories) // 2)
-    figure, grid = plt.subplots(
-        rows, 2, figsize=(6.6, 0.9 + 1.7 * rows), sharex=True, sharey=True, squeeze=False
-    )
-    counts = [np.asarray(history["incumbent"], dtype=float) for history in histories.values()]
-    low = min(np.nanmin(c) for c in counts)
-    high = max(np.nanmax(c) for c in counts)
-    panels = list(grid.flat)[: len(histories)]
-    for place, (ax, (label, history)) in enumerate(zip(panels, histories.items(), strict=True)):
-        _draw_positive(ax, history["primal_residual"], "-", color=RED, label="residual")
-        _draw_positive(ax, history["rho"], ":", color=INK, label="penalty")
-        other = ax.twinx()
-        k = np.arange(1, len(counts[place]) + 1)
-        best: Look = {"color": BLUE, "linewidth": 2.2, "label": "best so far (right scale)"}
-        other.step(k, counts[place], "-", where="post", **best)
-        other.set(ylim=(low - 0.5, high + 0.5))
-        other.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-        other.grid(visible=False)
-        other.tick_params(labelright=place % 2 == 1)
-        ax.set_title(label, fontsize=9.5)
-        whole(ax)
-    for ax in grid[-1]:
-        ax.set_xlabel("iteration")
-    for ax in grid[len(histories) // 2 + len(histories) % 2 :].flat:
+    names = list(next(iter(runs.values())))
+    height = -(-len(runs) // columns) * len(names)
+    options: dict[str, Any] = {"sharex": True, "squeeze": False}
+    grid = plt.subplots(height, columns, figsize=(6.6, 0.7 + 1.05 * height), **options)[1]
+    blocks = grid.reshape(-1, len(names), columns).swapaxes(1, 2).reshape(-1, len(names))
+    for axes, (label, run) in zip(blocks, runs.items(), strict=False):
+        for number, (ax, name) in enumerate(zip(axes, names, strict=True)):
+            _draw_strip(ax, run[name], number, name in linear)
+        axes[0].set_title(label, fontsize=9.5)
+        axes[-1].set_xlabel("iteration")
+    for same, name in zip(blocks[: len(runs)].T, names, strict=True):
+        _share_scale(same)
+        for ax in same[::columns]:
+            ax.set_ylabel(name, fontsize=9)
+            ax.tick_params(labelleft=True)
+    for ax in blocks[len(runs) :].flat:
         ax.set_visible(False)
-    legend_outside(figure, 3, "lower")
-    return panels
+    return list(blocks[: len(runs)].T.flat)
 
 
-def _draw_positive(ax: Axes, values: Any, style: str, **look: Any) -> None:
-    """The values by iteration on a log scale, with gaps where they are 0."""
+def _share_scale(axes: Any) -> None:
+    """One range along y for all, with labels at none of them."""
+    low, high = zip(*(ax.get_ylim() for ax in axes), strict=True)
+    for ax in axes:
+        ax.set_ylim(min(low), max(high))
+        ax.tick_params(labelleft=False)
+
+
+def _draw_strip(ax: Axes, values: Any, number: int, linear: bool) -> None:
+    """One quantity by iteration, as steps; a logarithmic scale has gaps where it is zero."""
     values = np.asarray(values, dtype=float)
+    shown = values if linear else np.where(values > 0, values, np.nan)
     k = np.arange(1, len(values) + 1)
-    ax.semilogy(k, np.where(values > 0, values, np.nan), style, marker="", **look)
+    ax.step(k, shown, where="post", **look(number, linestyle="-", marker="", linewidth=1.6))
+    if linear:
+        ax.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        ax.margins(y=0.2)
+    else:
+        ax.set_yscale("log")
+    ax.xaxis.set_major_locator(MaxNLocator(3, integer=True))
 
 
 def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, Axes]:
-    r"""One coordinate of a run: $x^k$ and $u^k$ above; below $\lambda^k$ and the price above which
-    $x$ becomes 1.
+    r"""One coordinate of a run: $x^k$ and $u^k$ above; below $\lambda^k$ and the threshold
+    above which $x$ becomes 1.
 
     >>> upper, lower = plot_price_cycle([0, 1], [0.5, 0.5], [1.0, 0.5], threshold=0.75)
     >>> lower.get_lines()[1].get_ydata()[0]
@@ -110,9 +119,11 @@ def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, 
     _, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(6.2, 4.0))
     upper.plot(k, x, "s", color=RED, markersize=7, markerfacecolor="none", label="$x_1^k$")
     upper.plot(k, u, "o-", color=INK, markersize=4, label="$u_1^k$")
-    upper.set(ylabel="both copies", yticks=[0, 0.25, 1])
+    upper.set(ylabel="$x_1^k$ and $u_1^k$", yticks=[0, 0.25, 1])
     lower.plot(k, lam, "^-", color=BLUE, label=r"$\lambda_1^k$")
-    lower.axhline(threshold, color=GREEN, linestyle="--", label="above it, the next $x_1$ is 1")
+    lower.axhline(
+        threshold, color=GREEN, linestyle="--", label="threshold: above it, the next $x_1$ is 1"
+    )
     lower.set(xlabel="iteration", ylabel="multiplier")
     whole(lower)
     upper.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -121,18 +132,18 @@ def plot_price_cycle(x: Any, u: Any, lam: Any, threshold: float) -> tuple[Axes, 
 
 
 def plot_trade_off(rhos: Sequence[float], last: Any, best: Any, stopped: Any) -> tuple[Axes, Axes]:
-    r"""Distance to the optimum of the last and of the best visited $x$ against $\rho$; below, the
-    share of runs that pass the stopping test.
+    r"""Distance to the optimum of the last and of the best iterate against $\rho$; below, the
+    fraction of runs that pass the stopping test.
 
     >>> upper, lower = plot_trade_off([0.1, 1.0], [0.3, 0.2], [0.0, 0.1], [0.0, 1.0])
     >>> upper.get_xscale()
     'log'
     """
     _, (upper, lower) = plt.subplots(2, 1, sharex=True, figsize=(6.2, 4.2), height_ratios=(3, 2))
-    upper.semilogx(rhos, last, "s--", color=RED, label="last $x$")
-    upper.semilogx(rhos, best, "o-", color=BLUE, label="best visited $x$")
+    upper.semilogx(rhos, last, "s--", color=RED, label="last iterate")
+    upper.semilogx(rhos, best, "o-", color=BLUE, label="best iterate")
     upper.set(ylabel="mean $F - v^*$")
     upper.legend(loc="upper left")
     lower.semilogx(rhos, stopped, "D:", color=ORANGE)
-    lower.set(xlabel=r"penalty $\rho$", ylabel="share of runs\nthat stop", ylim=(-0.08, 1.08))
+    lower.set(xlabel=r"penalty $\rho$", ylabel="fraction of runs\nthat stop", ylim=(-0.08, 1.08))
     return upper, lower

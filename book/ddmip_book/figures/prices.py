@@ -1,5 +1,5 @@
-"""Figures of price coordination: the dual function, prices by rounds, who buys what, and the grid
-of E1 again.
+"""Figures of price coordination: the dual function, multipliers by rounds, the selection, the
+ablation, and the grid of E1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ddmip_lib.model.blocks import Blocks
 from ddmip_lib.plots import BLUE, GREEN, INK, RED
+from ddmip_lib.pricing import Blocks
 from ..examples.prices import Listed
 from ..experiments.grids import E1_NETWORKS, E1_SIZES
 from ..experiments.results import Results, time_to
 from ..experiments.rows import Row
+from ..experiments.tables.prices import FULL, VARIANTS, beside_full, relative
 from .e1 import by_cell, mean_share
 from .kit import (
     METHOD_LOOKS,
@@ -34,7 +35,7 @@ from .kit import (
 
 
 def plot_dual(listed: Listed, paths: Mapping[str, np.ndarray], most: float = 1.0) -> Figure:
-    r"""Level lines of $\theta$ over the prices of two resources, with paths of prices.
+    r"""Level curves of $\theta$ over the multipliers of two resources, with their paths.
 
     >>> from ddmip_book.examples.prices import hand_market
     >>> plot_dual(hand_market(), {"path": np.array([[0, 0], [0.5, 0.25]])}).axes[0].get_xlabel()
@@ -64,7 +65,7 @@ def plot_dual(listed: Listed, paths: Mapping[str, np.ndarray], most: float = 1.0
 def plot_price_paths(
     paths: Mapping[str, Sequence[np.ndarray]], names: Sequence[str], most: int = 4
 ) -> Figure:
-    """Prices by rounds, a panel for each run: those resources that are dearest in the end of the
+    """Multipliers by rounds, a panel for each run: the most expensive resources at the end of the
     first run.
 
     >>> len(plot_price_paths({"one": [np.ones(2), np.ones(2)]}, ["a", "b"]).axes)
@@ -86,11 +87,11 @@ def plot_price_paths(
 
 
 def plot_market(blocks: Blocks, prices: np.ndarray, inputs: np.ndarray) -> Figure:
-    """Who buys what: the steps of every treated block away from its base point, and the price of
-    each resource.
+    """The selection: the steps of every treated block away from its base point, and the multiplier
+    of each resource.
 
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
+    >>> from ddmip_book.networks import mlp
+    >>> from ddmip_book.problems import water_potability
     >>> problem = water_potability(n=3, net=mlp(2, 16, 9, seed=1))
     >>> len(plot_market(problem.blocks, np.ones(18), problem.start[0] + 0.1).axes)
     2
@@ -129,7 +130,7 @@ def _draw_steps(ax: Axes, steps: np.ndarray, **look: Any) -> None:
 
 
 def plot_rounds(rounds: Any) -> Figure:
-    """Value of the linear program and best verified choice by rounds; below, options in the pool.
+    """Value of the linear program and best verified selection by rounds; below, size of the pool.
 
     >>> from ddmip_lib.pricing.state import Rounds
     >>> len(plot_rounds(Rounds()).axes)
@@ -138,17 +139,19 @@ def plot_rounds(rounds: Any) -> Figure:
     figure, (top, low) = plt.subplots(2, 1, figsize=(6.2, 3.8), sharex=True, height_ratios=(2, 1))
     k = rounds["k"]
     top.plot(k, rounds["lp_value"], "o-", color=BLUE, label="linear program over the pool")
-    top.step(k, rounds["incumbent"], "s--", where="post", color=RED, label="best choice, verified")
+    top.step(
+        k, rounds["incumbent"], "s--", where="post", color=RED, label="best selection, verified"
+    )
     top.set(ylabel="potable")
     top.legend()
     low.bar(k, rounds["options"], color=GREEN, width=0.6)
-    low.set(xlabel="round", ylabel="options")
+    low.set(xlabel="round", ylabel="columns")
     return figure
 
 
 def promised_share(cell: Results) -> float:
-    """Mean share of the samples that the linear program promises in the runs of a cell, NaN without
-    a run.
+    """Mean value of the linear program, divided by the samples, over the runs of a cell; NaN
+    without a run.
     """
     shares = [
         row.details["lp_value"] / row.size
@@ -247,4 +250,23 @@ def plot_scaling(rows: Results) -> Figure:
         left.set_yscale("log")
         right.set_ylim(0, None)
     left.legend()
+    return figure
+
+
+def plot_ablation(rows: Results) -> Figure:
+    """Objective without each part of price coordination, relative to the full method.
+
+    >>> len(plot_ablation(Results([])).axes[0].get_yticklabels())
+    4
+    """
+    figure, axes = plt.subplots(figsize=(6.4, 2.8))
+    variants = [method for method in VARIANTS if method != FULL]
+    for place, method in enumerate(variants):
+        values = relative(beside_full(rows, method))
+        axes.plot(values, [place] * len(values), "o", color=BLUE, alpha=0.5, markersize=5)
+        if values:
+            axes.plot(np.mean(values), place, "|", color=RED, markersize=18, markeredgewidth=2.5)
+    axes.axvline(1.0, color=INK, linestyle="--", linewidth=1)
+    axes.set(xlabel="objective, relative to the full method", ylim=(len(variants) - 0.5, -0.5))
+    axes.set_yticks(range(len(variants)), [VARIANTS[method] for method in variants])
     return figure

@@ -1,4 +1,4 @@
-"""The figure of the quickstart: what a treatment of water samples does."""
+"""The figure of the first model: treatment of water samples by feature."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from ddmip_book.data.tables import WATER_FEATURES
 from ddmip_lib import NeuralMIP, Solution
-from ddmip_lib.data.tables import WATER_FEATURES
 from ddmip_lib.plots import BLUE, INK, ORANGE, legend_below
 from .kit import Look, beside
 
@@ -16,10 +16,10 @@ from .kit import Look, beside
 def plot_treatment(
     problem: NeuralMIP, solution: Solution, names: Sequence[str] = WATER_FEATURES
 ) -> Axes:
-    """What was added to (right) and taken from (left) each feature; a bar is cut where one sample's
-    share ends.
+    """Amounts added to (right) and subtracted from (left) each feature, one segment of a bar for
+    each sample.
 
-    The number at the end of a bar counts the samples that share it.
+    The number at the end of a bar counts its samples.
     """
     if problem.start is None or not solution.found:
         raise ValueError(

@@ -1,5 +1,5 @@
-"""Figures of recovery: visited points in the plane, where chosen options come from, penalties,
-gains on the grid.
+"""Figures of column selection: evaluated points in the plane, origins of selected columns,
+penalties, gains on the grid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +35,8 @@ RECOVERED = {"dd-paper": "dd-paper-recover", "dd": "dd-recover"}
 def plot_plane(
     problem: NeuralMIP, runs: Mapping[str, tuple[Sequence[np.ndarray], Visits, np.ndarray]]
 ) -> Figure:
-    """Contours of a logit on the plane, the paths of u from each sample, options pulled back, and
-    the chosen ones.
+    """Contours of a logit on the plane, the paths of u from each sample, columns after boundary
+    search, and the selected ones.
 
     >>> from ddmip_book.examples.recovery import plane_network, plane_problem, visited_options
     >>> problem, path = (
@@ -82,15 +82,15 @@ def _draw_options(ax: Axes, w: np.ndarray, pool: ColumnPool, chosen: np.ndarray)
     for option in chosen:
         change = np.stack([w[pool.at[option]], pool.u[option]])
         ax.plot(*change.T, "--", color=RED, linewidth=1.4)
-    ax.plot(*pool.u.T, "^", color=ORANGE, markersize=5, label="pulled back")
+    ax.plot(*pool.u.T, "^", color=ORANGE, markersize=5, label="after boundary search")
     star: Look = {"color": RED, "markersize": 13, "markeredgecolor": INK}
-    ax.plot(*pool.u[chosen].T, "*", label="chosen", **star)
+    ax.plot(*pool.u[chosen].T, "*", label="selected", **star)
 
 
 def plot_origins(
     runs: Mapping[str, tuple[np.ndarray, np.ndarray]], iterations: int, n: int
 ) -> Figure:
-    """For each run the iteration, counted from 1, from which each chosen option comes: (samples,
+    """For each run the iteration, counted from 1, from which each selected column comes: (samples,
     iterations).
 
     >>> plot_origins({"weak": (np.array([0, 2]), np.array([5, 1]))}, 6, 3).axes[0].get_ylabel()
@@ -105,7 +105,9 @@ def plot_origins(
         axes.vlines(samples, 0, origins, color="#bbbbbb", linewidth=1)
         axes.plot(samples, origins, mark, color=BLUE)
         axes.set(ylim=(0, iterations + 1), xlim=(-1, n), ylabel="iteration")
-        axes.set_title(f"{title}: {len(samples)} chosen, from {len(np.unique(origins))} iterations")
+        axes.set_title(
+            f"{title}: {len(samples)} selected, from {len(np.unique(origins))} iterations"
+        )
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     grid[-1, 0].set_xlabel("sample")
     return figure
@@ -114,8 +116,7 @@ def plot_origins(
 def plot_penalties(
     rhos: Sequence[float], table: Mapping[str, Sequence[float]], spread: Sequence[float]
 ) -> Figure:
-    """Counts against the penalty, a line for each name, and below how far apart the visited points
-    are.
+    """Counts against the penalty, a curve for each name, and below the spread of the copies.
 
     >>> len(plot_penalties([0.1, 1.0], {"last": [1, 2], "best": [2, 2]}, [0.5, 0.1]).axes)
     2
@@ -144,7 +145,7 @@ def recovery_pairs(e1: Results, e6: Results, method: str) -> list[tuple[Row, Row
 
 
 def recovery_share(row: Row) -> float:
-    """The share of a run's seconds that came after the last iteration of Algorithm 1."""
+    """The fraction of a run's seconds after the last iteration of Algorithm 1."""
     return 1.0 - (row.trace["seconds"][-1] or 0.0) / (row.seconds or np.nan)
 
 

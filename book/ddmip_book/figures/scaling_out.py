@@ -17,24 +17,26 @@ STYLES = ((BLUE, "-"), (GREEN, "--"), (RED, "-."), (INK, ":"))
 
 
 def plot_ceiling(shares: Sequence[float] = (0.1, 0.01, 0.001), most: int = 10_000) -> Figure:
-    """Speed-up against workers where a share of the work is done by one alone.
+    """Speed-up against workers where a fraction of the work is sequential.
 
     >>> plot_ceiling().axes[0].get_ylabel()
-    'times faster'
+    'speed-up'
     """
     figure, ax = plt.subplots(figsize=(6.4, 3.4))
     workers = np.geomspace(1, most, 100)
-    ax.loglog(workers, workers, "-", marker="", color=INK, linewidth=0.8, label="all of it shared")
+    ax.loglog(
+        workers, workers, "-", marker="", color=INK, linewidth=0.8, label="perfectly parallel"
+    )
     for share, (colour, line) in zip(shares, STYLES, strict=False):
         ax.loglog(
             workers,
             1 / (share + (1 - share) / workers),
             line,
             color=colour,
-            label=f"{100 * share:g} % alone",
+            label=f"{100 * share:g} % sequential",
         )
     ax.axvline(1000, color=INK, linewidth=0.8, linestyle=":")
-    ax.set(xlabel="workers", ylabel="times faster")
+    ax.set(xlabel="workers", ylabel="speed-up")
     legend_outside(figure, 4)
     return figure
 
@@ -77,16 +79,14 @@ def plot_speedups(
     counts = np.array([row["processes"] for row in rows])
     networks = rows[0]["seconds_networks"]
     rest = rows[0]["seconds_rest"]
-    ax.plot(
-        counts, counts, "-", marker="", color=INK, linewidth=0.8, label="as many times as processes"
-    )
+    ax.plot(counts, counts, "-", marker="", color=INK, linewidth=0.8, label="linear speed-up")
     ax.plot(
         counts,
         (networks + rest) / (networks / counts + rest),
         ":",
         marker="",
         color=BLUE,
-        label="round, formula",
+        label="round, model",
     )
     for (name, values), (colour, line) in zip(times.items(), STYLES, strict=False):
         ax.plot(counts, values, line, marker="o", color=colour, label=name)
@@ -95,6 +95,6 @@ def plot_speedups(
     ticks = [str(count) for count in counts]
     ax.set_xticks(counts, ticks)
     ax.set_yticks(counts, ticks)
-    ax.set(xlabel="processes", ylabel="times faster")
+    ax.set(xlabel="processes", ylabel="speed-up")
     legend_outside(figure, 3)
     return figure

@@ -10,10 +10,10 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_book.networks import conv1d, mlp
+from ddmip_book.problems import tree_planting
 from ddmip_lib import NeuralMIP, SingleStepGradient
-from ddmip_lib.bounds.layer_list import flat_layers
-from ddmip_lib.predictors import conv1d, mlp
-from ddmip_lib.problems import tree_planting
+from ddmip_lib.bounds import flat_layers
 from .finding import CHANGED, FAILS, HOLDS, NOT_SHOWN, arithmetic, check, comma_list
 
 HEADLINE_DD = 8.7

@@ -5,6 +5,7 @@ sooner.
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ..grids import E1_NETWORKS, E1_SIZES, FIRST
 from ..results import Results, qualifying_pairs
@@ -140,7 +141,7 @@ def near(portions: dict[str, list[tuple[float, bool]]]) -> Columns:
     proved = [share for runs in portions.values() for share, known in runs if known]
     every = [share for runs in portions.values() for share, _ in runs]
     rows += [["all", *_span(every)], ["optimum known to be n", *_span(proved)]]
-    return columns(["network", "runs", "mean share", "worst share"], rows)
+    return columns(["network", "runs", "mean fraction", "worst fraction"], rows)
 
 
 def _span(values: Sequence[float]) -> list[object]:
@@ -326,6 +327,97 @@ def with_prices(full: Results, market: Results) -> Columns:
 def behind(table: Columns) -> int:
     """In how many pairs prices hold fewer than Big-M."""
     return sum(int(str(count)) for count in table["prices fewer"])
+
+
+OVERVIEW = ("prices", "dd", "dd-paper", "bigm")
+ABLATED = {
+    "prices": "price coordination",
+    "prices-random": "random columns instead of priced ones",
+    "prices-one-round": "one round of prices, one selection",
+}
+"""What the tables call variants of the experiment ``ablation``."""
+
+
+def overview(everyone: Results) -> Columns:
+    """Median relative gap to the best stored count by method and network, and runs below Big-M.
+
+    A run of Big-M without a point counts as the untreated samples that it was given.
+    """
+    grid_runs = everyone.where(network=E1_NETWORKS, size=E1_SIZES)
+    best: dict[tuple[str, int, int], float] = {}
+    for row in grid_runs:
+        best[_instance(row)] = max(best.get(_instance(row), 0.0), held(row, row.untreated))
+    lines = []
+    for method in OVERVIEW:
+        own = grid_runs.where(method=method)
+        below = None if method == "bigm" else signs(everyone, method)
+        medians = [_median_gap(own.where(network=network), best) for network in E1_NETWORKS]
+        fewer = None if below is None else f"{below.count(-1)} of {len(below)}"
+        lines.append([NAMES[method], *medians, fewer])
+    return columns(["method", *E1_NETWORKS, "runs below Big-M"], lines)
+
+
+def _instance(row: Row) -> tuple[str, int, int]:
+    return row.network, row.size, row.seed
+
+
+def _median_gap(runs: Results, best: dict[tuple[str, int, int], float]) -> str | None:
+    gaps = [1 - held(row, row.untreated) / best[_instance(row)] for row in runs]
+    return f"{np.median(gaps):.0%}" if gaps else None
+
+
+def by_seed(everyone: Results, pairs: Sequence[tuple[str, str]]) -> Columns:
+    """Pairs of methods over the units, network and seed: where the mean difference
+    over the sizes is positive, and the two-sided sign test.
+    """
+    lines = []
+    for first, second in pairs:
+        found = list(_differences(everyone, first, second).values())
+        more = sum(value > 0 for value in found)
+        fewer = sum(value < 0 for value in found)
+        p = binomtest(more, more + fewer).pvalue if more + fewer else 1.0
+        name = f"{NAMES[first]} against {NAMES[second]}"
+        lines.append([name, len(found), more, fewer, float(f"{p:.1g}")])
+    return columns(["methods", "units", "first better", "second better", "p"], lines)
+
+
+def _differences(everyone: Results, first: str, second: str) -> dict[tuple[str, int], float]:
+    """Mean difference of the potable fractions over the sizes, by network and seed."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in everyone.where(method=second, size=E1_SIZES):
+        if (other := everyone.beside(row, first)) is not None:
+            value = (held(other) - held(row, other.untreated)) / row.size
+            found.setdefault((row.network, row.seed), []).append(value)
+    return {unit: float(np.mean(values)) for unit, values in found.items()}
+
+
+def by_exact_seed(full: Results, network: str, size: int) -> Columns:
+    """Counts on one network and size, seed by seed: untreated, by Big-M and by Algorithm 1."""
+    methods = ("bigm", "dd-paper", "dd")
+    lines = []
+    for exact in full.where(method="bigm", network=network, size=size):
+        found = [full.beside(exact, method) for method in methods]
+        counts = [whole(row.objective) if row else None for row in found]
+        lines.append([exact.seed, whole(exact.untreated), *counts])
+    names = ["seed", "untreated", "Big-M", "paper's settings", "our defaults"]
+    return columns(names, sorted(lines, key=lambda line: int(str(line[0]))))
+
+
+def variants(ablated: Results, full: Results, rival: str = "dd") -> Columns:
+    """Price coordination, with random columns, and with one round, against Algorithm 1 on the same
+    instances.
+    """
+    lines = []
+    for method, name in ABLATED.items():
+        runs = ablated.where(method=method)
+        pairs = [(row, other) for row in runs if (other := full.beside(row, rival)) is not None]
+        sign = [int(np.sign(held(row) - held(other))) for row, other in pairs]
+        gain = np.mean([held(row) / held(other) - 1 for row, other in pairs])
+        seconds = float(np.median([row.seconds for row, _ in pairs]))
+        counts = [f"{sign.count(k)} of {len(pairs)}" for k in (1, -1)]
+        lines.append([name, *counts, f"{gain:+.0%}", rounded(seconds)])
+    names = ["variant", "better than our defaults", "worse", "mean difference", "median s"]
+    return columns(names, lines)
 
 
 def tools(others: Results) -> Columns:

@@ -1,4 +1,4 @@
-"""E2 in tables: which runs meet the test, what an iteration costs, and which networks react
+"""E2 in tables: which runs satisfy the test, what an iteration costs, and which networks react
 at all.
 """
 
@@ -135,7 +135,7 @@ def reactions(runs: Results, seen: Mapping[tuple[str, int], tuple[float, float]]
         "networks",
         "mean accuracy",
         "spread of logits, median",
-        "slope, median",
+        "gradient, median",
         "untreated, mean",
     ]
     return columns([*names, "gained, mean"], lines)
@@ -156,9 +156,9 @@ def recipes(full: Results, reacting: Results) -> Columns:
         ]
         gained = [mean(part.values("objective") - part.values("untreated"), 1) for part in parts]
         lines.append([network, met[0], last[0], gained[0], met[1], last[1], *gained[1:]])
-    own = ("meet the test", "median residual", "gained")
-    names = [f"{kind}: {name}" for kind in ("recipe of E2", "react") for name in own]
-    return columns(["network", *names, "react: gained by prices"], lines)
+    own = ("satisfy the test", "median residual", "gained")
+    names = [f"{kind}: {name}" for kind in ("protocol of E2", "input-sensitive") for name in own]
+    return columns(["network", *names, "input-sensitive: gained by prices"], lines)
 
 
 def sizes(reacting: Results, parameters_of: Mapping[str, int]) -> Columns:

@@ -47,7 +47,7 @@ def stored(full: Results) -> Columns:
             [NAMES[name], len(rows), sum(row.objective is not None for row in rows), met, span]
         )
     return columns(
-        ["method", "runs", "with a verified point", "meet the test", "iterations"], lines
+        ["method", "runs", "with a verified point", "satisfy the test", "iterations"], lines
     )
 
 

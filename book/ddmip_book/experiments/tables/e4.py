@@ -28,7 +28,7 @@ def live(rows: Sequence[Row], distance: Mapping[str, float]) -> Columns:
         ]
         for row in rows
     ]
-    names = ["network", "accuracy", "untreated", "last", "best", "iterations", "meets the test"]
+    names = ["network", "accuracy", "untreated", "last", "best", "iterations", "satisfies the test"]
     return columns([*names, "distance to the boundary"], lines)
 
 
@@ -130,4 +130,4 @@ def causes(
                 [name, *measured, mean([gain[3] for gain in own]), mean([gain[4] for gain in own])]
             )
     names = ["network", "distance to the boundary", "size of a logit", "gain of our defaults"]
-    return columns([*names, "part that the paper's settings reach"], lines)
+    return columns([*names, "part that the paper's settings attain"], lines)

@@ -11,10 +11,10 @@ from . import Columns, columns, mean
 FULL = "prices"
 VARIANTS = {
     FULL: "all parts",
-    "prices-one-round": "one round of prices, one choice",
-    "prices-no-scarcity": "one choice, no rounds after it",
+    "prices-one-round": "one round, one selection",
+    "prices-no-scarcity": "no rounds after the selection",
     "prices-no-smoothing": "no smoothing",
-    "prices-random": "options by chance, no gradients",
+    "prices-random": "random columns, no gradients",
 }
 """What the text calls the method without a part."""
 
@@ -35,7 +35,7 @@ def relative(pairs: list[tuple[Row, Row]]) -> list[float]:
 
 
 def without(rows: Results) -> Columns:
-    """Of each variant: objective relative to the full method, instances with more, as many and
+    """Of each variant: objective relative to the full method, instances with more, equal and
     fewer, and the work.
     """
     lines = []
@@ -52,7 +52,7 @@ def without(rows: Results) -> Columns:
         "instances",
         "objective, relative",
         "more",
-        "as many",
+        "equal",
         "fewer",
         "rounds, mean",
         "seconds, mean",
