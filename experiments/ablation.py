@@ -64,8 +64,8 @@ class RandomSearch(NetworkOracle):
 class RandomOptions(PriceCoordination):
     """Price coordination with a `RandomSearch`.
 
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
+    >>> from ddmip_book.networks import mlp
+    >>> from ddmip_book.problems import water_potability
     >>> RandomOptions().solve(water_potability(n=3, net=mlp(2, 16, 9, seed=1))).status
     'converged'
     """

@@ -12,10 +12,10 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from ddmip_book.data import source
 from ddmip_book.experiments.case import Case
 from ddmip_book.experiments.rows import Row
 from ddmip_book.experiments.store import Store
-from ddmip_lib.data import source
 from ddmip_lib.workers import check_client
 from ddmip_lib.workers.cluster import cluster_errors
 from .worker import CaseFailed, Worker

@@ -12,7 +12,7 @@ from ddmip_book.experiments.networks import digest, networks_of
 from ddmip_book.experiments.proofs import FILE, proved, read_proofs
 from ddmip_book.experiments.rows import Row
 from ddmip_lib import Enumeration
-from ddmip_lib.methods.run import start_run
+from ddmip_lib.methods import start_run
 from ddmip_lib.proofs.exact import tabulated_program
 from ddmip_lib.proofs.tables import tables_of
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
+from ddmip_book.data import source
 from ddmip_book.experiments.case import SUITE, Case
 from ddmip_book.experiments.grids import grid
 from ddmip_book.experiments.methods import solver_of
@@ -18,7 +19,6 @@ from ddmip_book.experiments.results import Results
 from ddmip_book.experiments.rows import Row
 from ddmip_book.experiments.runner import missing, rows_of, store_of
 from ddmip_book.experiments.store import Store, results_folder
-from ddmip_lib.data import source
 from .cluster import work_on_cluster
 from .peers.peer import Peer
 from .worker import CaseFailed, Worker

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ddmip_book.data import source
 from ddmip_book.experiments.cluster import cluster_client
 from ddmip_book.experiments.scaling import (
     APART,
@@ -37,7 +38,6 @@ from ddmip_book.experiments.scaling import (
 )
 from ddmip_book.experiments.store import results_folder
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, __version__
-from ddmip_lib.data import source
 from ddmip_lib.pricing.network_oracle import SHARD
 
 

@@ -33,8 +33,8 @@ class Started:
     """The `exact` model, started; ``details["start_objective"]`` and ``["start_seconds"]`` say from
     where.
 
-    >>> from ddmip_lib.predictors import mlp
-    >>> from ddmip_lib.problems import water_potability
+    >>> from ddmip_book.networks import mlp
+    >>> from ddmip_book.problems import water_potability
     >>> solution = Started(BigM()).solve(
     ...     water_potability(n=2, net=mlp(1, 4, 9, seed=1)), time_limit=10.0
     ... )

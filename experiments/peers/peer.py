@@ -13,12 +13,12 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.baselines.scip_run import exact_solution
-from ddmip_lib.bounds.layer_list import flat_layers, output_range
+from ddmip_lib.bounds import flat_layers
+from ddmip_lib.bounds.layer_list import output_range
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.model.incumbent import PointCallback
-from ddmip_lib.model.instance import Instance
+from ddmip_lib.methods import start_run
+from ddmip_lib.model import Instance, PointCallback
 from ddmip_lib.model.predictor import LOGIT_MARGIN
 from ddmip_lib.model.progress import ProgressLine, report_progress
 

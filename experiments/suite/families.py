@@ -8,8 +8,8 @@ has a solution.
 import numpy as np
 from torch import nn
 
+from ddmip_book.networks import conv1d, lstm
 from ddmip_lib import NeuralMIP
-from ddmip_lib.predictors import conv1d, lstm
 from .parts import drawn, mlp, new_model, said, weighted
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from ddmip_lib import NeuralMIP
 from ddmip_lib.model.assignments import AssignmentList
-from ddmip_lib.model.blocks import Blocks
+from ddmip_lib.pricing import Blocks
 from ddmip_lib.pricing.recognition import find_blocks
 from .parts import STORED
 from .tiny import MOST

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import nn
 
-from ddmip_lib.bounds.layer_list import flat_layers
+from ddmip_lib.bounds import flat_layers
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.instance import Instance
+from ddmip_lib.model import Instance
 
 Pattern = tuple[bytes, ...]
 

@@ -10,9 +10,8 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from ddmip_lib import NeuralMIP, Solution
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.methods import Run
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.model.incumbent import PointCallback
+from ddmip_lib.methods import Run, start_run
+from ddmip_lib.model import PointCallback
 from ddmip_lib.programs.scip import MILP
 from .regions import Pattern, Regions, key
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib.predictors.architectures import seeded
+from ddmip_book.networks.architectures import seeded
 from .parts import Picture, mlp
 from .trades import CAR_HIGH, CAR_LOW
 
