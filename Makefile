@@ -8,7 +8,7 @@ else
 PLAIN += OPENBLAS_CORETYPE=ARMV8
 endif
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-full site course student results test test-long test-paths test-versions lab bench lint coverage mutations lock dist links nightly clean distclean
+.PHONY: help setup book book-full site course student grade results test test-long test-paths test-versions lab bench lint coverage mutations lock dist links nightly clean distclean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ course: setup ## slides, student notebooks, quizzes and syllabi for a class (WEE
 student: setup ## copies of all chapters without solutions, with self-checks, in _build/course/student
 	@$(PY) -m tools.student
 
+grade: setup ## run and grade a folder of student notebooks (FOLDER=...), table in _build/grades
+	@$(PY) -m tools.grade "$(FOLDER)"
+
 results: setup ## all tables and figures of the experiments, from the stored rows
 	@$(PY) -m tools.results
 
@@ -48,8 +51,9 @@ test-paths: setup ## unit tests and notebooks once more, rounded as on the plain
 test-versions: setup ## the library's unit tests with the lowest and the newest requirements, for each Python (hours)
 	@$(PY) -m tools.test_versions
 
-lab: setup ## open JupyterLab on the chapters
-	@$(PY) -m jupyterlab --notebook-dir=book
+lab: setup ## open JupyterLab on copies of the chapters, in _build/lab
+	@$(PY) -m tools.readable
+	@$(PY) -m jupyterlab --notebook-dir=_build/lab
 
 bench: setup ## run the benchmarks
 	@$(PY) -m tools.bench

@@ -1,4 +1,4 @@
-"""A Sphinx extension for the API page: docstrings are text with formulas, and each name says where
+"""A Sphinx extension for the API pages: docstrings are text with formulas, and each name says where
 it is taught.
 
 Sections of NumPy's style become lists (by napoleon, which runs before). Formulas stand between
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # Sphinx knows the folder of its extensions, not the one above
@@ -24,6 +26,8 @@ sys.path.insert(0, str(ROOT))  # Sphinx knows the folder of its extensions, not 
 from tools.contents import Contents, Page  # noqa: E402
 
 API_PAGE = "book/api"
+"""The index of the pages that describe names; theirs begin with it."""
+DESCRIBED = ("class", "function", "exception", "data")
 VERBATIM = re.compile(r"(``.+?``|:[\w:]+:`.+?`|`[^`]+?`|\$[^$]+?\$)", re.DOTALL)
 ITEM = re.compile(r"\s*([-*]|\d+\.|\.\.|:\w[^:]*:)(\s|$)")
 
@@ -135,10 +139,66 @@ def type_without_page(app: Any, env: Any, node: Any, content: Any) -> Any:
     """A type in a signature that no page describes is shown as text; elsewhere it stays an
     error.
     """
-    return content if node.get("refdomain") == "py" and node.get("refdoc") == API_PAGE else None
+    on_api_page = str(node.get("refdoc")).startswith(API_PAGE)
+    return content if node.get("refdomain") == "py" and on_api_page else None
+
+
+class NamesPlace(nodes.General, nodes.Element):
+    """Where the list of all names will stand."""
+
+
+class ApiNames(SphinxDirective):
+    """All names that the API pages describe, each with the anchor that it has on its own page, so
+    that links to the one page of former versions still find it.
+    """
+
+    def run(self) -> list[nodes.Node]:
+        return [NamesPlace()]
+
+
+def described(env: Any) -> list[tuple[str, str, str, str]]:
+    """Name, kind, page and anchor of every object on the API pages, by the last part of the name.
+
+    An object that is described under one name has its other names nowhere.
+    """
+    objects = env.get_domain("py").objects.items()
+    found = [
+        (name, entry.objtype, entry.docname, entry.node_id)
+        for name, entry in objects
+        if entry.docname.startswith(API_PAGE) and not entry.aliased
+    ]
+    return sorted(found, key=lambda each: (each[0].rsplit(".", 1)[-1].lower(), each[0]))
+
+
+def name_entry(link: nodes.reference, name: str, anchors: list[str]) -> nodes.list_item:
+    """An entry of the list of names: the last part as a link, then where it belongs; `anchors` are
+    those of the name and of its members.
+    """
+    link += nodes.literal(text=name.rsplit(".", 1)[-1])
+    line = nodes.paragraph("", "", link, nodes.Text(f", {name.rsplit('.', 1)[0]}"))
+    targets = [nodes.target("", "", ids=[anchor]) for anchor in anchors[1:]]
+    return nodes.list_item("", *targets, line, ids=anchors[:1])
+
+
+def write_names(app: Any, doctree: nodes.document, docname: str) -> None:
+    """Put the list of names in its place, now that all pages are read."""
+    for place in list(doctree.findall(NamesPlace)):
+        entries = nodes.bullet_list(classes=["api-names"])
+        listed = described(app.env)
+        members = [each for each in listed if each[1] not in DESCRIBED]
+        for name, kind, page, anchor in listed:
+            if kind in DESCRIBED:
+                target = f"{app.builder.get_relative_uri(docname, page)}#{anchor}"
+                link = nodes.reference("", "", internal=True, refuri=target)
+                inside = [each[3] for each in members if each[0].startswith(f"{name}.")]
+                entries += name_entry(link, name, [anchor, *inside])
+        place.replace_self(entries)
 
 
 def setup(app: Any) -> dict[str, bool]:
+    app.add_node(NamesPlace)
+    app.add_directive("api-names", ApiNames)
     app.connect("autodoc-process-docstring", process)
     app.connect("missing-reference", type_without_page)
+    app.connect("doctree-resolved", write_names)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -33,10 +33,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from ddmip_book.data import load_water, source_line
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import PGD, DualDecomposition, LogBarrier, NeuralMIP, __version__
-from ddmip_lib.data import load_water, source_line
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from tools import bench_limits, bench_methods, bench_ratios
 from tools.text_table import table
 

@@ -32,6 +32,8 @@ UNLIMITED = 3600.0
 
 def methods() -> dict[str, Callable[[], Any]]:
     """Return one run of each method by its name; only names that old versions had are used."""
+    from ddmip_book.networks import mlp
+    from ddmip_book.problems import water_potability
     from ddmip_lib import (
         BigM,
         DualDecomposition,
@@ -44,8 +46,7 @@ def methods() -> dict[str, Callable[[], Any]]:
         certify,
         solve,
     )
-    from ddmip_lib.predictors import mlp
-    from ddmip_lib.problems import hand_sized, water_potability
+    from ddmip_lib.problems import hand_sized
 
     def water(n: int, depth: int = 4, width: int = 32) -> Any:
         return water_potability(n=n, net=mlp(depth, width, 9, seed=0), seed=42)

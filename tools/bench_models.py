@@ -13,9 +13,9 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_book.networks import load_npz
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP
-from ddmip_lib.predictors import load_npz
-from ddmip_lib.problems import water_potability
 
 ROOT = Path(__file__).resolve().parent.parent
 

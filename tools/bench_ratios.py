@@ -31,10 +31,10 @@ from ddmip_book.examples.costs import (
 from ddmip_book.examples.mip_forms import EpigraphBlock
 from ddmip_book.experiments.grids import E2_NETWORKS
 from ddmip_book.experiments.networks import untrained
+from ddmip_book.networks import conv1d, lstm, mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import PGD, DualDecomposition, LogBarrier
 from ddmip_lib.decomposition.mip_block import QPBlock
-from ddmip_lib.predictors import conv1d, lstm, mlp
-from ddmip_lib.problems import water_potability
 
 ROOT = Path(__file__).resolve().parent.parent
 N = 100

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ddmip_lib.data import source_line
+from ddmip_book.data import source_line
 
 ROOT = Path(__file__).resolve().parent.parent
 EDITION = "Third edition"

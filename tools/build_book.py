@@ -12,16 +12,19 @@ import argparse
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import nbformat
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 
-from tools import html_page, notebooks, redirects
+from tools import html_page, notebooks, readable, redirects
 from tools.contents import ContentsError
 
 HTML = notebooks.BUILD / "html"
+ARCHIVE = "notebooks.zip"
+"""All notebooks of the book in one file, beside its pages."""
 CACHE = notebooks.BUILD / ".jupyter_cache"
 # What tex-chtml.js may load while a page is read: fonts and TeX extensions. Speech and other output
 # forms go.
@@ -74,12 +77,26 @@ def prune_mathjax(folder: Path) -> None:
             sub.rmdir()
 
 
+def write_archive() -> None:
+    """Put the notebooks that pages offer, one by one, into one archive."""
+    with zipfile.ZipFile(HTML / ARCHIVE, "w", zipfile.ZIP_DEFLATED) as archive:
+        for notebook in sorted((HTML / "_sources" / "book").glob("*.ipynb")):
+            archive.write(notebook, notebook.name)
+
+
 def write_index() -> None:
     """A start page in place of the generated one, which is no valid page."""
     start = notebooks.contents().pages[0].address
     (HTML / "index.html").write_text(
         html_page.redirect(start, notebooks.book_title(), "Open the book")
     )
+
+
+def write_downloads() -> None:
+    """Put copies that plain Jupyter shows well behind the download buttons."""
+    for source in notebooks.chapters():
+        target = HTML / "_sources" / source.relative_to(notebooks.ROOT)
+        nbformat.write(readable.readable_copy(source), target)
 
 
 def build(profile: str) -> int:
@@ -112,6 +129,8 @@ def build(profile: str) -> int:
         return code
     prune_mathjax(HTML / "_static" / "mathjax")
     redirects.write(notebooks.contents(), HTML)
+    write_downloads()
+    write_archive()
     write_index()
     print(f"\nThe book is built. Open {(HTML / 'index.html').as_uri()}")
     return 0

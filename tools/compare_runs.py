@@ -33,7 +33,7 @@ from ddmip_book.experiments.methods import METHODS, solver_of
 from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.results import load
 from ddmip_book.experiments.rows import Row
-from ddmip_lib.predictors import load_npz
+from ddmip_book.networks import load_npz
 from experiments.code_hash import method_hash
 from experiments.equivalence import FILE, is_todays, kind_of, made_by, read_known
 

@@ -55,7 +55,7 @@ def shown(name: str) -> str:
     >>> shown("neural_mips"), shown("quickstart")
     ('1', 'quickstart')
     """
-    return str(chapters()[name].number or name)
+    return str(chapters()[name].number or name.replace("_", " "))
 
 
 @cache
@@ -67,7 +67,7 @@ def title(name: str) -> str:
     """A chapter's heading, with its number.
 
     >>> title("neural_mips").split()[:2]
-    ['1', 'Neural']
+    ['1', 'Mixed-integer']
     """
     heading = text(chapter_files()[name]).split("\n", 1)[0].removeprefix("# ")
     number = chapters()[name].number
@@ -152,6 +152,8 @@ def syllabus(name: str, course: dict[str, Any]) -> str:
     for count, session in enumerate(form["sessions"], 1):
         parts += [f"## {form['unit']} {count}: {session['title']}", ""]
         parts += [*_goals(session, course), *_material(session), ""]
+    if form.get("further"):
+        parts += ["## Further reading", "", *_goals({"chapters": form["further"]}, course)]
     return "\n".join(parts)
 
 
@@ -328,10 +330,21 @@ def _timetable_cells(session: Any, course: dict[str, Any], output: Path) -> list
     return [
         f"{titles}<br>{reading(session, course)} minutes" if files else "",
         ", ".join(notebooks),
-        _part_link(output, "slides", session.get("deck")),
+        _part_link(output, "slides", session.get("deck")) + _handout(output, session.get("deck")),
         _part_link(output, "quizzes", session.get("quiz")),
-        f"{len(home)}, {minutes_of(home, course)} minutes" if home else "",
+        _amount(home, course) if home else "",
     ]
+
+
+def _handout(output: Path, part: object) -> str:
+    file = f"slides/part_{part}.pdf"
+    return f' (<a href="{file}">PDF</a>)' if (output / file).exists() else ""
+
+
+def _amount(labels: list[str], course: dict[str, Any]) -> str:
+    """Say how many exercises there are, and how long they take."""
+    plural = "" if len(labels) == 1 else "s"
+    return f"{len(labels)} exercise{plural}, {minutes_of(labels, course)} min"
 
 
 def _part_link(output: Path, folder: str, part: object) -> str:
@@ -353,11 +366,16 @@ def write_index(course: dict[str, Any], output: Path) -> Path:
     for folder, heading in (("projects", "Project sheets"), ("quizzes", "All quizzes")):
         files = sorted((output / folder).glob("*.html"))
         if files:
-            rows = [
-                f'<li><a href="{folder}/{file.name}">{title_of(file)}</a></li>' for file in files
-            ]
+            rows = [f"<li>{_listed(file, folder)}</li>" for file in files]
             body += [f"<h2>{heading}</h2>", "<ul>", *rows, "</ul>"]
     return write(output / "index.html", page(course["title"], "\n".join(body), INDEX_STYLE))
+
+
+def _listed(file: Path, folder: str) -> str:
+    """Return a link to a page, and to its form for Moodle where there is one."""
+    xml = file.with_suffix(".xml")
+    moodle = f' (<a href="{folder}/{xml.name}">Moodle XML</a>)' if xml.exists() else ""
+    return f'<a href="{folder}/{file.name}">{title_of(file)}</a>{moodle}'
 
 
 def run_tool(module: str) -> None:

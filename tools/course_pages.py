@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
 from tools import html_page, notebooks
+from tools.contents import ContentsError
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #f3f5f7; --line: #b9c0c8; --link: #0a58a6;
@@ -81,7 +82,14 @@ def with_numbers(text: str) -> str:
     >>> with_numbers("Chapter {{no:neural_mips}}")
     'Chapter 1'
     """
-    return NUMBER.sub(lambda found: str(chapters()[found[1]].number), text)
+    return NUMBER.sub(lambda found: str(_number(found[1])), text)
+
+
+def _number(name: str) -> int:
+    number = chapters()[name].number
+    if number is None:
+        raise ContentsError(f"the page {name!r} has no number. To fix this, use its title.")
+    return number
 
 
 def markdown(text: str) -> str:

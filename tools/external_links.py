@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ddmip_lib.data.files import FILES
+from ddmip_book.data.files import FILES
 from tools.notebooks import ROOT
 
 SOURCES = (
@@ -76,7 +76,7 @@ def readable(path: Path) -> str:
 
 def collected(root: Path) -> dict[str, list[str]]:
     """Each address with the files that name it; those of the data are asked too."""
-    places = {file.url: ["ddmip_lib/data/files.py"] for file in FILES.values()}
+    places = {file.url: ["book/ddmip_book/data/files.py"] for file in FILES.values()}
     for path in sorted({path for pattern in SOURCES for path in root.glob(pattern)}):
         for address in addresses(readable(path)):
             places.setdefault(address, []).append(str(path.relative_to(root)))

@@ -29,7 +29,8 @@ from tools.notebooks import ROOT, chapters
 ID = "colab"
 TAG = "remove-cell"
 BROUGHT_BY_COLAB = {"numpy", "scipy", "torch", "tqdm"}
-EXTRAS = ("data", "paper")  # which chapters use and Colab lacks
+EXTRAS = ("paper",)  # which chapters use and Colab lacks
+FOR_DATA = {"pooch"}
 TEMPLATE = """\
 # On Colab this fetches the book and installs its library; anywhere else it does nothing.
 import sys
@@ -67,7 +68,7 @@ def packages() -> list[str]:
     """What Colab lacks of the library's dependencies and of the extras that chapters use."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [line for name in EXTRAS for line in project["optional-dependencies"][name]]
-    wanted = {package_name(line) for line in [*project["dependencies"], *extras]}
+    wanted = {package_name(line) for line in [*project["dependencies"], *extras]} | FOR_DATA
     return sorted(wanted - BROUGHT_BY_COLAB)
 
 
@@ -84,7 +85,8 @@ def with_cell(notebook: nbformat.NotebookNode, text: str) -> nbformat.NotebookNo
     """The notebook with this cell, and no older one, before its first code cell."""
     cells = [cell for cell in notebook.cells if cell.get("id") != ID]
     first = next((i for i, cell in enumerate(cells) if cell.cell_type == "code"), len(cells))
-    cell = nbformat.v4.new_code_cell(text, id=ID, metadata={"tags": [TAG]})
+    metadata = {"tags": [TAG], "cellView": "form"}  # Colab shows a form without its code
+    cell = nbformat.v4.new_code_cell(text, id=ID, metadata=metadata)
     return nbformat.from_dict({**notebook, "cells": [*cells[:first], cell, *cells[first:]]})
 
 

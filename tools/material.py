@@ -98,8 +98,10 @@ class Material:
         self.figure_numbers: dict[str, str] = {}
         self._drawings: dict[str, tuple[str, str, str]] = {}
         self._cell_figures: dict[str, tuple[str, str]] = {}
-        for page in self.contents.numbered:
-            self._scan(page)
+        known = {path.stem for path in notebooks.chapters()}
+        for page in self.contents.pages:
+            if Path(page.file).name in known:
+                self._scan(page)
 
     def _scan(self, page: Page) -> None:
         """Count as the book does: each kind of statement, equations and figures start at 1 in every
@@ -109,7 +111,7 @@ class Material:
 
         def next_number(kind: str) -> str:
             counts[kind] = counts.get(kind, 0) + 1
-            return f"{page.number}.{counts[kind]}"
+            return str(counts[kind] if page.number is None else f"{page.number}.{counts[kind]}")
 
         for cell in cells(self.contents.notebook(page.name)):
             text = cell["source"]
@@ -138,14 +140,20 @@ class Material:
                     )
 
     def page(self, name: str) -> Page:
-        """A chapter proper."""
+        """A page of the book, with or without a number."""
         try:
-            found = self.contents[name]
+            return self.contents[name]
         except ContentsError as error:
             raise MissingMaterial(str(error)) from None
-        if found.number is None:
-            raise MissingMaterial(f"the page {name!r} has no number, so slides cannot take from it")
-        return found
+
+    def chapter_number(self, name: str) -> int:
+        """The number of a chapter."""
+        number = self.page(name).number
+        if number is None:
+            raise MissingMaterial(
+                f"the page {name!r} has no number; use its title, {{{{chapter}}}}"
+            )
+        return number
 
     def opening(self, name: str) -> str:
         """The text of a chapter before its first section."""
@@ -157,8 +165,10 @@ class Material:
         return re.split(r"^## ", "\n\n".join(texts), maxsplit=1, flags=re.MULTILINE)[0] + "\n"
 
     def chapter(self, name: str) -> str:
-        """Its number and title, as in the table of contents."""
-        return f"{self.page(name).number}. {self.opening(name).splitlines()[0].lstrip('# ')}"
+        """Its number, if it has one, and title, as in the table of contents."""
+        number = self.page(name).number
+        title = self.opening(name).splitlines()[0].lstrip("# ")
+        return title if number is None else f"{number}. {title}"
 
     def goals(self, name: str) -> str:
         """The list under "You will learn"."""

@@ -24,8 +24,8 @@ import nbformat
 import papermill
 import yaml
 
+from ddmip_book.data import load_trees, load_water
 from ddmip_book.headline import METADATA_KEY
-from ddmip_lib.data import load_trees, load_water
 from tools.contents import Contents, ContentsError, name_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,6 +61,11 @@ def chapters() -> list[Path]:
     """The notebooks of _toc.yml, in reading order."""
     paths = [ROOT / f"{name}.ipynb" for name in toc_files()]
     return [path for path in paths if path.exists()]
+
+
+def numbered_chapters() -> list[Path]:
+    """The chapters of the book and the reports of the study, without user guide and appendices."""
+    return [path for path in chapters() if path.stem[0].isdigit()]
 
 
 def chosen(names: list[str]) -> list[Path]:

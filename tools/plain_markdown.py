@@ -116,7 +116,9 @@ def directive(kind: str, title: str, body: list[str]) -> list[str]:
     if kind == "exercise-start":
         number = numbers().get(options["label"], "Exercise").removeprefix("Exercise ")
         return [f"### Exercise {number}: {title}", ""]
-    if kind == "exercise-end":
+    if kind == "solution-start":
+        return [f"#### Solution to {numbers().get(title, 'the exercise')}", ""]
+    if kind in ("exercise-end", "solution-end"):
         return []
     if kind == "figure":
         caption = " ".join(line for line in converted(body) if line)

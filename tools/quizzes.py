@@ -2,18 +2,22 @@
 [--output DIR]`.
 
 A page is one file: it works from disk, without network, by mouse, touch or keyboard, and nothing
-typed leaves it.
+typed leaves it. Beside it stands the same quiz as Moodle XML (tools/moodle.py).
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import re
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tools import moodle
 from tools.course_pages import chapters, inline, markdown, page, write
 from tools.notebooks import BUILD, ROOT
 
@@ -24,6 +28,18 @@ KINDS = {
     "multiple": "Choose all that are right.",
     "number": "Type a number; a fraction such as 3/4 will do.",
 }
+FORMULA_ALONE = re.compile(r"\$([^$]*)\$[.,]?")
+TEX_COMMAND = re.compile(r"\\([A-Za-z]+)")
+TEX_SIGNS = {
+    "lVert": "|",
+    "rVert": "|",
+    "bigl": "",
+    "bigr": "",
+    "left": "",
+    "right": "",
+    "le": "<=",
+}
+"""TeX commands that are no words of their own."""
 STYLE = """
 fieldset { border: 1px solid var(--line); border-radius: 8px; margin: 1.4rem 0; padding: .4rem 1rem 1rem;
   min-width: 0; }
@@ -146,17 +162,45 @@ def quizzes() -> list[dict[str, Any]]:
     return [load(path) for path in sorted(SOURCES.glob("part_*.yml"))]
 
 
+def shown_order(question: dict[str, Any]) -> list[dict[str, Any]]:
+    """The options as a page lists them: by a hash, so that their order in the source, where the
+    right one is often first, gives nothing away.
+    """
+
+    def rank(option: dict[str, Any]) -> str:
+        return hashlib.sha256(f"{question['id']}\n{option['text']}".encode()).hexdigest()
+
+    return sorted(question["options"], key=rank)
+
+
+def read_out(text: str) -> str:
+    r"""An option that is a formula alone, in words; nothing for any other option.
+
+    >>> read_out(r"$\lambda^k = -\nabla g(u^k)$"), read_out("At least $1$.")
+    ('lambda^k = -nabla g(u^k)', '')
+    """
+    formula = FORMULA_ALONE.fullmatch(text)
+    if formula is None:
+        return ""
+    tex = re.sub(r"\\tfrac(\\[A-Za-z]+|\d)(\\[A-Za-z]+|\d)", r"\1/\2", formula[1])
+    words = TEX_COMMAND.sub(lambda found: f"{TEX_SIGNS.get(found[1], found[1])} ", tex)
+    plain = " ".join(re.sub(r"\\[,;! ]|[{}]", "", words).split())
+    return re.sub(r" +([)|^/])", r"\1", plain)
+
+
 def choices(name: str, question: dict[str, Any]) -> str:
     """Radio buttons or check boxes, each with a label and a folded explanation."""
     kind = "radio" if question["kind"] == "single" else "checkbox"
     rows = []
-    for letter, option in zip("abcdefgh", question["options"], strict=False):
+    for letter, option in zip("abcdefgh", shown_order(question), strict=False):
         own = f"{name}-{letter}"
         right = bool(option.get("right"))
         word = "Right." if right else "Wrong."
+        spoken = escape(read_out(option["text"]))
+        aria = f' aria-label="Option {letter}: {spoken}"' if spoken else ""
         rows.append(
             f'<div class="option{" right" if right else ""}"><input type="{kind}" name="{name}"'
-            f' id="{own}"><label for="{own}">{inline(option["text"])}</label><p class="why"'
+            f' id="{own}"{aria}><label for="{own}">{inline(option["text"])}</label><p class="why"'
             f' id="{own}-why" hidden><b>{word}</b> {inline(option["why"])}</p></div>'
         )
     return "\n".join(rows)
@@ -224,8 +268,13 @@ def quiz_page(quiz: dict[str, Any]) -> str:
 
 
 def build(output: Path = OUTPUT) -> list[Path]:
-    """Write a page for each part."""
-    return [write(output / f"part_{quiz['part']}.html", quiz_page(quiz)) for quiz in quizzes()]
+    """Write a page for each part, and the same quiz as Moodle XML; returns the pages."""
+    written = []
+    for quiz in quizzes():
+        name = f"part_{quiz['part']}"
+        written.append(write(output / f"{name}.html", quiz_page(quiz)))
+        write(output / f"{name}.xml", moodle.quiz_xml(quiz))
+    return written
 
 
 def main() -> int:

@@ -1,5 +1,5 @@
 """Make the built book a site that any host can serve, from any folder: `python -m tools.site
-[--output DIR]`.
+[--output DIR] [--files]`.
 
 Copies _build/html to _build/site and adds what only a published book needs: a page for addresses
 that lead nowhere, a description and a preview for those who share a link, and, where _config.yml
@@ -17,12 +17,16 @@ from pathlib import Path
 
 from bs4 import BeautifulSoup, Tag
 
-from tools import address, not_found, preview, redirects
+from tools import address, book_files, not_found, preview, redirects
 from tools.build_book import HTML
 from tools.html_page import page_title
 from tools.notebooks import BUILD, book_title, contents
 
 SITE = BUILD / "site"
+BUILT_COURSE = BUILD / "course"
+"""What `make course` writes for students; the site shows it if it is there."""
+DOWNLOADS = '<div class="site-downloads docutils">'
+"""The box on the page of downloads that a site fills."""
 PREVIEW = "_static/preview.png"
 LONGEST_DESCRIPTION = 200
 ROOTED = re.compile(r"""\b(?:href|src|action)=["'](/[^"']*)["']""")
@@ -127,30 +131,56 @@ def rooted(text: str) -> list[str]:
     return ROOTED.findall(text)
 
 
-def publish(html: Path, output: Path, site: str) -> list[str]:
-    """Write the site; returns a sentence for each thing that was left out."""
+def downloads(site: Path) -> list[tuple[str, str]]:
+    """Address and name of what the site holds besides its pages."""
+    found = [
+        ("notebooks.zip", "All notebooks (ZIP)"),
+        (f"{book_files.NAME}.pdf", "The whole book (PDF)"),
+        (f"{book_files.NAME}.epub", "The whole book (EPUB, formulas in MathML)"),
+        ("course/index.html", "Course kit: slides, student notebooks, quizzes, projects, syllabi"),
+    ]
+    return [(name, title) for name, title in found if (site / name).is_file()]
+
+
+def fill_downloads(site: Path) -> None:
+    """List the downloads on their page, and lead from the last chapter of a part to its quiz."""
+    items = "".join(
+        f'<li><a href="../{name}">{escape(title)}</a></li>' for name, title in downloads(site)
+    )
+    if (page := site / "book" / "downloads.html").is_file():
+        text = page.read_text()
+        page.write_text(text.replace(DOWNLOADS, f"{DOWNLOADS}<ul>{items}</ul>", 1))
+    numbered = [pages for pages in contents().parts.values() if pages[0].number is not None]
+    for number, pages in enumerate(numbered, 1):
+        quiz = f"course/quizzes/part_{number}.html"
+        page = site / pages[-1].address
+        if (site / quiz).is_file() and page.is_file():
+            link = f'<p class="part-end"><a href="../{quiz}">Quiz of this part</a></p>\n</article>'
+            page.write_text(page.read_text().replace("</article>", link, 1))
+
+
+def check_book(html: Path, output: Path, expected: list[str]) -> None:
+    """Raise unless the built book has all `expected` pages and `output` may be replaced."""
     if not (html / "index.html").is_file():
         raise SiteError(f"there is no finished book in {html}. To fix this: make book")
-    pages = [page.address for page in contents().pages]
-    book = book_title()
-    leads_to = redirects.targets(contents())
-    if absent := [page for page in [*pages, *leads_to] if not (html / page).is_file()]:
+    if absent := [page for page in expected if not (html / page).is_file()]:
         raise SiteError(f"the book lacks {', '.join(absent)}. To fix this: make book")
     if output.exists() and not (output / ".nojekyll").is_file():
         raise SiteError(
             f"{output} exists and is no site written before. To fix this, name another folder."
         )
-    shutil.rmtree(output, ignore_errors=True)
-    shutil.copytree(html, output, ignore=shutil.ignore_patterns(".buildinfo", ".doctrees"))
-    (
-        output / ".nojekyll"
-    ).touch()  # else GitHub leaves out the folders that begin with an underscore
-    start = description((output / pages[0]).read_text(), book)
+
+
+def describe_pages(html: Path, output: Path, site: str) -> dict[str, str]:
+    """Give each page its description and previews; returns the titles by address."""
+    book = book_title()
+    leads_to = redirects.targets(contents())
+    start = description((output / contents().pages[0].address).read_text(), book)
     titles = {}
     for path in sorted(output.rglob("*.html")):
         name = path.relative_to(output).as_posix()
         text = path.read_text()
-        if name.startswith("_static/"):
+        if name.startswith(("_static/", "course/")):
             continue
         if found := rooted(text):
             raise SiteError(f"{name} links to {found[0]}, which holds at the root of a host alone.")
@@ -159,24 +189,49 @@ def publish(html: Path, output: Path, site: str) -> list[str]:
         titles[name] = page_title(words)
         said = start if name == "index.html" else description(words, f"{titles[name]}: {book}")
         path.write_text(with_tags(text, tags(meant, titles[name], said, site, book)))
-    preview.write(output / PREVIEW, book)
-    (output / "404.html").write_text(not_found.page(book, site, titles))
+    return titles
+
+
+def publish(
+    html: Path, output: Path, site: str, course: Path = BUILT_COURSE, files: bool = False
+) -> list[str]:
+    """Write the site; returns a sentence for each thing that was left out."""
+    pages = [page.address for page in contents().pages]
+    check_book(html, output, [*pages, *redirects.targets(contents())])
+    shutil.rmtree(output, ignore_errors=True)
+    shutil.copytree(html, output, ignore=shutil.ignore_patterns(".buildinfo", ".doctrees"))
+    # Without this file GitHub leaves out the folders that begin with an underscore.
+    (output / ".nojekyll").touch()
+    left_out = book_files.write(output) if files else []
+    if course.is_dir():
+        shutil.copytree(course, output / "course")
+    else:
+        left_out.append("no course kit: make course was not run")
+    fill_downloads(output)
+    titles = describe_pages(html, output, site)
+    preview.write(output / PREVIEW, book_title())
+    (output / "404.html").write_text(not_found.page(book_title(), site, titles))
     if site:
         (output / "sitemap.xml").write_text(sitemap(site, pages))
-        return []
+        return left_out
     return [
+        *left_out,
         "no sitemap, no whole addresses in previews: neither html: baseurl nor repository: url is"
-        " set in _config.yml"
+        " set in _config.yml",
     ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the built book a site.")
     parser.add_argument("--output", type=Path, default=SITE)
-    output = parser.parse_args().output
+    parser.add_argument(
+        "--files", action="store_true", help="also the whole book as PDF and EPUB, by Chromium"
+    )
+    arguments = parser.parse_args()
+    output = arguments.output
     try:
-        left_out = publish(HTML, output, address.site(address.config()))
-    except (SiteError, ValueError, LookupError) as problem:
+        left_out = publish(HTML, output, address.site(address.config()), files=arguments.files)
+    except (SiteError, book_files.FilesError, ValueError, LookupError) as problem:
         print(problem, file=sys.stderr)
         return 1
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file()) / 1e6

@@ -35,7 +35,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from tools import html_page, notebooks
+from tools import handout, html_page, notebooks
 from tools.build_book import MATHJAX_KEPT
 from tools.material import Material, MissingMaterial
 
@@ -110,7 +110,7 @@ class Deck:
             if name == "chapter":
                 return material.chapter(rest[0])
             if name == "no":
-                return str(material.page(rest[0]).number)
+                return str(material.chapter_number(rest[0]))
             if name == "goals":
                 return material.goals(rest[0])
             if name == "cell":
@@ -254,11 +254,17 @@ def main() -> int:
     parser.add_argument("--profile", choices=notebooks.PROFILES, default="quick")
     arguments = parser.parse_args()
     try:
-        for page in build(arguments.out, arguments.profile):
-            print(f"slides: {page.resolve().as_uri()}")
+        pages = build(arguments.out, arguments.profile)
     except DeckError as error:
         print(error, file=sys.stderr)
         return 1
+    for page in pages:
+        print(f"slides: {page.resolve().as_uri()}")
+    if path := handout.browser():
+        for file in handout.print_decks(pages, path):
+            print(f"handout: {file.resolve().as_uri()}")
+    else:
+        print("no handouts as PDF: no Chromium found")
     return 0
 
 

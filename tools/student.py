@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -24,19 +23,19 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from ddmip_book.checks.core import Check
+from ddmip_book.checks.own import OWN
 from ddmip_book.checks.report import by_chapter, check_of
 from tools.contents import ContentsError, name_of
-from tools.notebooks import BUILD, ROOT, ChapterError, chosen
-from tools.plain_markdown import numbers, plain_markdown
+from tools.notebooks import BUILD, ChapterError, chosen
+from tools.plain_markdown import plain_markdown
+from tools.readable import SOLUTION_START, caption, copy_images, fold
 
 OUTPUT = BUILD / "course" / "student"
-SOLUTION = re.compile(r"\{solution-start\} (\S+)")
 EXERCISE = re.compile(
     r"(\{exercise-start\}[^\n]*\n(?::[^\n]*\n)*?:label:"
     r" (\S+)\n(?:.*?))\n*(```\{exercise-end\}\n```)",
     re.DOTALL,
 )
-IMAGE = re.compile(r"!\[[^\]]*\]\((_static/[^)]+)\)")
 MARK = "Check your answer:"
 """Every line on a self-check begins like this; it is found, and replaced, by its beginning."""
 
@@ -44,7 +43,10 @@ INTRODUCTION = """\
 Under each exercise is a cell for your answer.
 Work in as many cells as you like, assign your answer in place of `...`, and run the cell.
 It says whether the answer is right, or gives a hint."""
-FIRST = "from ddmip_book.checks import check, progress"
+FIRST = """\
+from ddmip_book.checks import check, own_numbers, progress, student
+
+student("")  # your name or number between the quotes: some exercises have numbers of your own"""
 
 
 def line(check: Check) -> str:
@@ -61,8 +63,12 @@ def stub(check: Check) -> list[NotebookNode]:
         code = f'check("{check.label}")'
     else:
         text = f"**Your answer**: assign to `answer` {check.asks}."
+        if check.label in OWN:
+            text = "**Your answer**: the next cell says what to assign, with numbers of your own."
         code = f'answer = ...  # your work here\ncheck("{check.label}", answer)'
     parts = [(new_markdown_cell, "task", text), (new_code_cell, "check", code)]
+    if check.label in OWN:
+        parts.insert(1, (new_code_cell, "numbers", f'own_numbers("{check.label}")'))
     return [make(source, id=f"{check.label}-{suffix}") for make, suffix, source in parts]
 
 
@@ -135,7 +141,7 @@ def student_copy(path: Path) -> NotebookNode:
                     new_markdown_cell(INTRODUCTION, id="self-check-text"),
                     new_code_cell(FIRST, id="self-check"),
                 ]
-            if start := SOLUTION.search(cell.source):
+            if start := SOLUTION_START.search(cell.source):
                 inside = True
                 cells += stub(check_of(start[1]))
             elif not inside:
@@ -150,13 +156,12 @@ def student_copy(path: Path) -> NotebookNode:
             continue
         cell.source = without(cell.source, solved - bound, f"{path.stem}, cell {cell.id}")
         bound |= names(cell.source, ast.Store)
-        cells.append(cell)
-        if figure := cell.metadata.get("mystnb", {}).get("figure"):
-            caption = f"*{numbers()[figure['name']]}.* {plain_markdown(figure['caption'])}"
-            cells.append(new_markdown_cell(caption, id=f"{cell.id}-caption"[-64:]))
+        cells += [cell, *caption(cell)]
     if (name := name_of(path)) in by_chapter():
         cells.append(new_code_cell(f'progress("{name}")', id="self-check-progress"))
+    fold(cells)
     notebook.cells = cells
+    notebook.metadata["ddmip"] = {"chapter": name}
     return notebook
 
 
@@ -169,10 +174,7 @@ def write(output: Path, paths: list[Path]) -> list[Path]:
         nbformat.validate(notebook)
         written.append(output / path.name)
         nbformat.write(notebook, written[-1])
-        for cell in notebook.cells:
-            for image in IMAGE.findall(cell.source) if cell.cell_type == "markdown" else []:
-                (output / image).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / "book" / image, output / image)
+        copy_images(notebook.cells, output)
     return written
 
 

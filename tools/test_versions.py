@@ -45,7 +45,16 @@ RESOLUTION = {"lowest": "lowest-direct", "newest": "highest"}
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 NOT_RUN = ("tests/unit/ddmip_book", "tests/unit/experiments")
 TESTS = ("-m", "not long", "tests/unit", *(f"--ignore={folder}" for folder in NOT_RUN))
-DECIDES = ("ddmip_lib", "tests/unit", "tests/builders", "tests/conftest.py", "pyproject.toml")
+DECIDES = (
+    "ddmip_lib",
+    "book/ddmip_book/data",
+    "book/ddmip_book/networks",
+    "book/ddmip_book/problems",
+    "tests/unit",
+    "tests/builders",
+    "tests/conftest.py",
+    "pyproject.toml",
+)
 """What a row is made with, apart from `NOT_RUN`."""
 
 
@@ -80,11 +89,14 @@ def project() -> dict[str, list[str]]:
     return {"core": table["dependencies"], **table["optional-dependencies"]}
 
 
+NOT_TRIED = ("onnx", "pyomo")
+"""Extras that read other formats: their tests are skipped where they are not installed."""
+
+
 def requirements() -> dict[str, Requirement]:
-    """Each package that the library or an extra for users asks for."""
-    lines = [
-        line for name, lines in project().items() if name not in ("all", "test") for line in lines
-    ]
+    """Each package that the library or an extra for users asks for, but those in `NOT_TRIED`."""
+    left_out = {"all", "test", *NOT_TRIED}
+    lines = [line for name, lines in project().items() if name not in left_out for line in lines]
     return {wish.name: wish for wish in map(Requirement, lines)}
 
 

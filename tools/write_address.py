@@ -24,14 +24,13 @@ from tools.notebooks import ROOT, chapters, contents
 
 COMMANDS_ID = "run-it"
 AFTER = "opening"
-FOLDER = "ddmip-book"  # where no address names it
 CONTACTS = ("SECURITY.md", "CODE_OF_CONDUCT.md")
 CONTACT = re.compile(r"^Contact: .*$", re.MULTILINE)
 URLS = re.compile(r"^\[project\.urls\]\n(?:[^\[\n].*\n)*\n?", re.MULTILINE)
 FIRST_TOOL = re.compile(r"^\[tool\.", re.MULTILINE)
 CITED = re.compile(r"^repository-code: .*\n", re.MULTILINE)
 LICENCE = re.compile(r"^license: .*\n", re.MULTILINE)
-COMMANDS = """\
+CLONED = """\
 Three commands run this page on your own machine:
 
 ```sh
@@ -40,12 +39,15 @@ cd {folder}
 make lab
 ```
 
-The last one sets up the environment (a minute or two, once) and opens the chapters; this one is `quickstart.ipynb`.
-"""
-WITHOUT_ADDRESS = (
-    "ADDRESS stands for the place where you found the project; "
-    "if you unpacked an archive, begin with its folder, at the second line."
-)
+The last one sets up the environment (a minute or two, once) and opens the chapters; this one is `quickstart.ipynb`."""
+IN_FOLDER = """\
+One command in the project's folder runs this page on your own machine:
+
+```sh
+make lab
+```
+
+It sets up the environment (a minute or two, once) and opens the chapters; this one is `quickstart.ipynb`."""
 
 
 def project_urls(settings: dict[str, Any]) -> dict[str, str]:
@@ -98,11 +100,9 @@ def with_contact(text: str, settings: dict[str, Any]) -> str:
 
 
 def commands(settings: dict[str, Any]) -> str:
-    """The three commands that run the quickstart, as text of a cell."""
+    """The commands that run the quickstart, as text of a cell."""
     address = repository(settings)
-    if not address:
-        return COMMANDS.format(address=f"ADDRESS {FOLDER}", folder=FOLDER) + WITHOUT_ADDRESS
-    return COMMANDS.format(address=address, folder=address.split("/")[-1]).rstrip()
+    return CLONED.format(address=address, folder=address.split("/")[-1]) if address else IN_FOLDER
 
 
 def with_commands(notebook: nbformat.NotebookNode, text: str) -> nbformat.NotebookNode:
