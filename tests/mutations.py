@@ -49,7 +49,7 @@ class Mutation:
     tests: tuple[str, ...]
 
 
-PROGRAM = "tests/unit/programs/test_program.py::"
+PROGRAM_TESTS = "tests/unit/programs/test_program.py::"
 NARROWING = "tests/unit/programs/test_bound_tightening.py::"
 WRONG = "tests/unit/proofs/test_wrong_proofs.py::"
 
@@ -127,14 +127,14 @@ MUTATIONS = [
         "ddmip_lib/programs/program.py",
         "total = float(parts.sum() - rounding - UNDERFLOW_ERROR)",
         "total = float(parts.sum() + rounding)",
-        (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
+        (PROGRAM_TESTS + "test_a_value_is_below_the_exact_one_and_near_it",),
     ),
     Mutation(
         "side-of-a-row",
         "ddmip_lib/programs/program.py",
         "side = np.where(mu > 0, self.row_lower, self.row_upper)",
         "side = np.where(mu > 0, self.row_upper, self.row_lower)",
-        (PROGRAM + "test_a_value_is_below_the_exact_one_and_near_it",),
+        (PROGRAM_TESTS + "test_a_value_is_below_the_exact_one_and_near_it",),
     ),
     Mutation(
         "rounded-row-too-strong",
@@ -251,7 +251,7 @@ MUTATIONS = [
     ),
     Mutation(
         "budget-row-dropped",
-        "ddmip_lib/problems/water.py",
+        "book/ddmip_book/problems/water.py",
         "b[:, j].sum() <= budget",
         "b[:-1, j].sum() <= budget",
         (GUARDS + "test_every_budget_of_water_binds",),
@@ -294,8 +294,8 @@ MUTATIONS = [
     Mutation(
         "lines-turned-round",
         "ddmip_lib/linearisation/elastic.py",
-        "jacobian.col, -jacobian.data)",
-        "jacobian.col, jacobian.data)",
+        "entries(-tangent.jacobian[regression])",
+        "entries(tangent.jacobian[regression])",
         (
             "tests/unit/linearisation/test_elastic.py::test_a_step_is_exact_where_the_network_is_linear",
         ),
@@ -450,13 +450,39 @@ def verdict(result: subprocess.CompletedProcess[str]) -> tuple[bool, str]:
     return bool(asserted), where if asserted else f"no assertion: {where}: {reason}"
 
 
-def main() -> int:
+def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Break the library on purpose; a test must notice."
     )
     parser.add_argument("--only", choices=[m.name for m in MUTATIONS], metavar="NAME")
     parser.add_argument("--list", action="store_true", help="name the mutations and stop")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def copy_project(folder: Path) -> None:
+    """Copy what tests need, with the `conftest.py` that records which library they import."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, folder / name, ignore=ignored)
+        else:
+            shutil.copy(source, folder / name)
+    (folder / "conftest.py").write_text(CONFTEST)
+
+
+def tried(copy: Path, mutation: Mutation, mutant: str) -> tuple[bool, str]:
+    """The verdict on one mutation, in a copy that is as before afterwards."""
+    file = copy / mutation.file
+    original = file.read_text()
+    file.write_text(mutant)
+    found = verdict(run_tests(copy, list(mutation.tests), "-x"))
+    file.write_text(original)
+    return found
+
+
+def main() -> int:
+    arguments = parsed()
     chosen = [m for m in MUTATIONS if arguments.only in (None, m.name)]
     mutants = [mutate((ROOT / m.file).read_text(), m) for m in chosen]
     if arguments.list:
@@ -466,14 +492,7 @@ def main() -> int:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder).resolve()
-        for name in COPIED:
-            source = ROOT / name
-            target = copy / name
-            if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, target)
-        (copy / "conftest.py").write_text(CONFTEST)
+        copy_project(copy)
         sound = run_tests(copy, sorted({test for m in chosen for test in m.tests}))
         if sound.returncode != 0:
             print(sound.stdout + sound.stderr)
@@ -483,11 +502,7 @@ def main() -> int:
             flush=True,
         )
         for mutation, mutant in zip(chosen, mutants, strict=True):
-            file = copy / mutation.file
-            original = file.read_text()
-            file.write_text(mutant)
-            caught, why = verdict(run_tests(copy, list(mutation.tests), "-x"))
-            file.write_text(original)
+            caught, why = tried(copy, mutation, mutant)
             missed += not caught
             print(f"{'caught' if caught else 'MISSED'}  {mutation.name:<44} {why}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} caught in {time.perf_counter() - began:.0f} s")

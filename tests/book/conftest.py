@@ -5,27 +5,15 @@ from __future__ import annotations
 import functools
 import http.server
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.book.visits import PATIENCE, patient_context
+from tests.book.visits import patient_context
 from tools.build_book import HTML
-
-CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-MAC_CHROME = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
-# Without these Chromium looks for updates and sync servers of its own at every start.
-SILENT = [
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-# No page can reach another machine; that it tried is an error of the test.
-ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
+from tools.chromium import chromium, installed
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,7 +23,7 @@ def built() -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    found = [path for name in (*CHROMIUM_NAMES, MAC_CHROME) if (path := shutil.which(name))]
+    found = installed()
     if not found:
         message = (
             "no Chromium found, so the pages are not opened. To fix this: sudo apt-get install"
@@ -44,14 +32,8 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        arguments = [*SILENT, ALONE, "--disable-gpu", *sandbox]
-        chromium = playwright.chromium.launch(
-            executable_path=found[0], args=arguments, timeout=PATIENCE
-        )
-        yield chromium
-        chromium.close()
+    with chromium(found) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

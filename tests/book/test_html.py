@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import nbformat
 import pytest
 import yaml
 from bs4 import BeautifulSoup
 
 from tools import notebooks, redirects
-from tools.build_book import HTML
+from tools.build_book import ARCHIVE, HTML
 
 PAGES = [f"{name}.html" for name in notebooks.toc_files()]
+CHAPTERS_AND_REPORTS = set(notebooks.numbered_chapters())
 LOADED = {
     "script": "src",
     "img": "src",
@@ -74,18 +78,17 @@ def test_nothing_is_loaded_from_elsewhere(page: str) -> None:
     assert not [address for address in loaded if urlsplit(address).netloc]
 
 
+def scripts(page: str) -> set[str]:
+    """The scripts that a page loads, without those for formulas."""
+    loaded = [Path(str(tag["src"])).name for tag in soup(HTML / page).select("script[src]")]
+    return {name for name in loaded if "mathjax" not in name and "tex-" not in name}
+
+
 def test_all_pages_load_the_same_scripts() -> None:
     """What a browser runs on one page it runs on all, but for the formulas: some are opened in
     every way for all.
     """
-    loaded = {
-        page: [Path(str(tag["src"])).name for tag in soup(HTML / page).select("script[src]")]
-        for page in PAGES
-    }
-    own = {
-        page: {name for name in files if "mathjax" not in name and "tex-" not in name}
-        for page, files in loaded.items()
-    }
+    own = {page: scripts(page) for page in PAGES}
     assert own[PAGES[0]]
     assert [page for page in PAGES if own[page] != own[PAGES[0]]] == []
 
@@ -93,14 +96,19 @@ def test_all_pages_load_the_same_scripts() -> None:
 @pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
 def test_chapter_has_folded_solutions_and_its_notebook(path: Path) -> None:
     page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
-    assert len(page.select(".solution.dropdown")) >= 2
+    solutions = page.select(".solution")
+    assert len(solutions) >= (2 if path in CHAPTERS_AND_REPORTS else 0)
+    assert page.select(".solution.dropdown") == solutions
     sources = [
         str(link["href"])
         for link in page.select("a[href$='.ipynb']")
         if "_sources" in str(link["href"])
     ]
     assert sources
-    assert all((HTML / "book" / source).exists() for source in sources)
+    for source in sources:
+        cells = nbformat.read(HTML / "book" / source, 4).cells
+        texts = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        assert "{solution-start}" not in texts, "plain Jupyter knows no directives"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -138,6 +146,49 @@ def test_lasting_and_former_addresses_lead_to_pages() -> None:
         (link,) = soup(HTML / address).select("main a")
         assert ((HTML / address).parent / str(link["href"])).resolve() == HTML / target
         assert target in PAGES
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("book/api")])
+def test_api_page_is_short_enough_to_be_read(page: str) -> None:
+    """At most 2,000 words besides signatures and examples."""
+    article = BeautifulSoup((HTML / page).read_text(), "html.parser").select_one("article")
+    assert article is not None
+    for part in article.select("div.highlight, dt.sig, .headerlink"):
+        part.decompose()
+    assert len(re.findall(r"[A-Za-z]{2,}", article.get_text(" "))) <= 2_000
+
+
+@pytest.mark.parametrize("path", notebooks.chapters(), ids=lambda path: path.stem)
+def test_names_in_code_lead_to_the_api(path: Path) -> None:
+    page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
+    links = page.select(".highlight a.api-link")
+    assert links or path not in CHAPTERS_AND_REPORTS
+    assert all("api_" in str(link["href"]) for link in links)
+
+
+def test_terms_are_linked_once_a_chapter() -> None:
+    for path in notebooks.chapters():
+        page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
+        terms = [str(link["href"]) for link in page.select("a.term")]
+        assert len(terms) == len(set(terms)), path.stem
+        assert len(terms) > 1 or path not in CHAPTERS_AND_REPORTS
+
+
+def test_grades_are_badges() -> None:
+    for path in notebooks.chapters():
+        page = soup(HTML / path.relative_to(notebooks.ROOT).with_suffix(".html"))
+        exercises = page.select("div.exercise")
+        assert exercises or path not in CHAPTERS_AND_REPORTS
+        assert all({"easy", "medium", "hard", "project"} & set(each["class"]) for each in exercises)
+        titles = [each.text for each in page.select(".exercise > p, .solution > p")]
+        assert not [
+            title for title in titles if re.search(r"\((easy|medium|hard|project)\)", title)
+        ]
+
+
+def test_all_notebooks_are_in_one_archive() -> None:
+    with zipfile.ZipFile(HTML / ARCHIVE) as archive:
+        assert set(archive.namelist()) == {path.name for path in notebooks.chapters()}
 
 
 def test_index_is_a_proper_page() -> None:

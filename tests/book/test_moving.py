@@ -16,7 +16,7 @@ CHAPTERS = {
     "penalty-multiplier": "augmented_lagrangian",
     "algorithm-steps": "split",
     "relu-envelope": "exact_embeddings",
-    "penalty-balance": "split",
+    "penalty-balance": "convergence",
     "hand-phases": "convergence",
 }
 PAGES = {figure: contents()[chapter].address for figure, chapter in CHAPTERS.items()}

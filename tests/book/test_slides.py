@@ -5,13 +5,15 @@ chapters.
 from __future__ import annotations
 
 import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.book.visits import visit
-from tools import slides
+from tools import handout, slides
 from tools.build_book import HTML
 from tools.material import Material, Statement
 from tools.notebooks import contents
@@ -141,6 +143,24 @@ def test_keys_touch_and_print(browser: Browser, built_slides: Path) -> None:
         opened.value.close()
         printed = page.pdf(prefer_css_page_size=True)
         assert len(re.findall(rb"/Type\s*/Page\b", printed)) == count, "one slide a page"
+
+
+def test_a_handout_has_a_page_for_each_slide(tmp_path: Path) -> None:
+    path = handout.browser()
+    if path is None:
+        pytest.skip("no Chromium found. To fix this: sudo apt-get install chromium")
+    (tmp_path / "part_9.html").write_text(
+        deck_from("# A title\n\nSome words.\n\n---\n\n# Another\n\nMore.\n", tmp_path).page()
+    )
+    for name in ("deck.css", "deck.js"):
+        shutil.copy(slides.SOURCES / name, tmp_path / name)
+    slides.copy_mathjax(tmp_path / "mathjax")
+    # Playwright runs once in each thread, and the browser of other tests may have this one
+    with ThreadPoolExecutor(1) as thread:
+        printing = thread.submit(handout.print_decks, [tmp_path / "part_9.html"], path)
+    (printed,) = printing.result()
+    assert printed == tmp_path / "part_9.pdf"
+    assert len(re.findall(rb"/Type\s*/Page\b", printed.read_bytes())) == 2
 
 
 def test_numbers_are_those_of_the_book() -> None:

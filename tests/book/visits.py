@@ -9,7 +9,7 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response
 
-PATIENCE = 3_600_000
+PATIENCE = 600_000
 """Milliseconds after which a page is taken to hang: tests wait for what a page does, however busy
 the machine is.
 """

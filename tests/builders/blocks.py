@@ -9,10 +9,10 @@ import numpy as np
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import tree_planting
 from ddmip_lib import NeuralMIP
-from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import tree_planting
+from ddmip_lib.pricing import Blocks, Mode
 from tests.builders.instances import forward, relu_net
 
 

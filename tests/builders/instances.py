@@ -13,9 +13,9 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from tests.builders.networks import linear
 
 torch.set_num_threads(1)
@@ -200,12 +200,12 @@ def knapsack(seed=0, sense="maximize"):
     problem = NeuralMIP(m, "knapsack")
     problem.add_predictor(net, x, y)
     values = []
-    for point in itertools.product((0.0, 1.0), repeat=6):
-        p = np.array(point)
+    for p in lattice(0, 1, 6):
         if p @ weight > 10:
             continue
         with torch.no_grad():
-            f = net.double()(torch.tensor(p[None])).item()
-        room = min(4.0, 10 - p @ weight) if sense == "maximize" else 0.0
-        values.append(cost @ p + f + 0.05 * room)
+            value = net.double()(torch.tensor(p[None])).item() + cost @ p
+        if sense == "maximize":
+            value += 0.05 * min(4.0, 10 - p @ weight)
+        values.append(value)
     return problem, (max if sense == "maximize" else min)(values)

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib.data import load_trees
-from ddmip_lib.predictors import load_npz
+from ddmip_book.data import load_trees
+from ddmip_book.networks import load_npz
 from tests.builders.places import NETWORKS
 
 torch.set_num_threads(1)

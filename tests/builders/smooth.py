@@ -10,9 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ddmip_lib import PGD, DualDecomposition
-from ddmip_lib.decomposition.admm_state import Trace
-from ddmip_lib.decomposition.penalty import Fixed
+from ddmip_lib import PGD, DualDecomposition, Fixed, Trace
 from tests.builders.instances import Built, build
 
 WIDE = 25

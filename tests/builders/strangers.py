@@ -382,14 +382,13 @@ def stations(seed: int) -> NeuralMIP:
     rng = np.random.default_rng([23, seed])
     count = 15
     m = new_model()
-    net = heated(mlp(6, 20, 20, 2), seed, 2.0)
     x = m.addMatrixVar((count, 4), lb=0, ub=1)
     open_ = m.addMatrixVar(count, vtype="B")
     crew = m.addMatrixVar(count, vtype="I", lb=0, ub=4)
     place = rng.normal(0, 1, count)
     problem = NeuralMIP(m)
     inputs = np.array([[*x[i], crew[i], float(place[i])] for i in range(count)], dtype=object)
-    y = problem.add_predictor(net, inputs).outputs
+    y = problem.add_predictor(heated(mlp(6, 20, 20, 2), seed, 2.0), inputs).outputs
     earned = m.addMatrixVar(count, lb=None, ub=20)
     for i in range(count):
         switched(m, x[i], [open_[i]] * 4)

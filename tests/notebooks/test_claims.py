@@ -1,5 +1,5 @@
-"""The claims ledger against the book: complete, free of contradictions, and shown whole in its
-chapter.
+"""The claims ledger against the book: complete, free of contradictions, and shown entirely on its
+page.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_claims_say_where_and_why() -> None:
         )
 
 
-def test_evidence_can_be_followed_to_a_chapter() -> None:
+def test_evidence_can_be_followed_to_a_page() -> None:
     ledger = the_ledger()
     assert [
         c.id for c in ledger.claims if not (c.cells or c.proof or c.read or c.id in ledger.boxes)
@@ -94,6 +94,6 @@ def test_another_verdict_on_any_examined_claim_would_be_noticed(verdict: str) ->
         ]
 
 
-def test_the_chapter_shows_every_part() -> None:
+def test_the_page_shows_every_part() -> None:
     source = contents().notebook("claims").read_text()
     assert re.findall(r'entries\(ledger, \\"(.+?)\\"\)', source) == the_ledger().parts

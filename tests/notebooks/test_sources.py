@@ -12,7 +12,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from tools import install_cell
-from tools.notebooks import ROOT, chapters
+from tools.notebooks import ROOT, chapters, contents
 
 LONGEST_CELL = 30
 USUAL_CELL = 15
@@ -31,6 +31,10 @@ POINTING = re.compile(
     r"|the (?:line|lines|number|numbers) (?:above|below|printed)",
 )
 """Phrases that point at a number instead of saying it."""
+CONTENTS = contents()
+NUMBERED_PAGES = [contents().notebook(page.name) for page in contents().numbered]
+LOOKED_UP = {CONTENTS.notebook("claims_evidence")}
+"""Pages that collect entries, and are not read from the first to the last."""
 chapter = pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
 
 
@@ -144,7 +148,8 @@ def test_parameters_are_set_one_by_one(path: Path) -> None:
 @chapter
 def test_uses_the_library_and_redefines_nothing_of_it(path: Path) -> None:
     module = tree(path)
-    assert any(name.split(".")[0] == "ddmip_lib" for name in imported_modules(module))
+    packages = {name.split(".")[0] for name in imported_modules(module)}
+    assert "ddmip_lib" in packages or (path not in NUMBERED_PAGES and "ddmip_book" in packages)
     experiments = any(
         name.startswith("ddmip_book.experiments") for name in imported_modules(module)
     )
@@ -177,12 +182,17 @@ def test_visible_lines_fit_the_column(path: Path) -> None:
 
 
 @chapter
-def test_the_first_screen_is_a_question_and_a_picture(path: Path) -> None:
-    """No code is seen before the first figure, and no second heading."""
+def test_the_first_screen_is_a_result_and_a_picture(path: Path) -> None:
+    """No code is seen before the first figure, and no second heading.
+
+    Guide pages and appendices may have no figure; their first section then begins without code.
+    """
     for cell in nbformat.read(path, 4).cells:
-        assert "\n## " not in f"\n{cell.source}", cell.id
         if "figure" in cell.metadata.get("mystnb", {}) or "{figure}" in cell.source:
             break
+        if "\n## " in f"\n{cell.source}" and path not in NUMBERED_PAGES:
+            break
+        assert "\n## " not in f"\n{cell.source}", cell.id
         assert cell.cell_type == "markdown" or FOLDED & set(cell.metadata.get("tags", [])), cell.id
     imports = [cell for cell in cells(path, "code") if cell.id in ("parameters", "imports")]
     assert all(FOLDED & set(cell.metadata.tags) for cell in imports)
@@ -202,12 +212,13 @@ def test_sentences_say_their_numbers(path: Path) -> None:
 @chapter
 def test_a_chapter_can_be_read_in_one_sitting(path: Path) -> None:
     """Solutions are folded, but count."""
-    assert sum(len(cell.source.split()) for cell in cells(path, "markdown")) <= 6500
+    words = sum(len(cell.source.split()) for cell in cells(path, "markdown"))
+    assert words <= 6500 or path in LOOKED_UP
 
 
 @chapter
 def test_the_summary_has_numbers(path: Path) -> None:
-    """After "What we now know", a cell that says the most important ones."""
+    """After "Summary", a cell that states the most important ones."""
     ids = [cell.id for cell in nbformat.read(path, 4).cells]
     if "summary" in ids:
         assert ids[ids.index("summary") + 1] == "summary-numbers"
@@ -233,6 +244,6 @@ def test_every_exercise_has_a_folded_solution(path: Path) -> None:
     assert len(exercises) == len(re.findall(r"\{exercise(?:-start)?\}", text)), (
         "an exercise has no label"
     )
-    assert len(set(exercises)) == len(exercises) >= 1
+    assert len(set(exercises)) == len(exercises) >= (path in NUMBERED_PAGES)
     assert sorted(label for label, _ in solutions) == sorted(exercises)
     assert all(":class: dropdown" in options for _, options in solutions)

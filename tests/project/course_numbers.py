@@ -19,8 +19,8 @@ from ddmip_book.examples.prices import Listed, hand_market
 from ddmip_book.examples.projections import project_halfspace, project_two_sided_budget
 from ddmip_book.examples.tiny import Tiny, quadratic
 from ddmip_book.figures.neural_mips import landscape
-from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing.pricing_problem import PricingProblem, reduce_to_boundary
+from ddmip_book.networks import mlp
+from ddmip_lib.pricing import PricingProblem, reduce_to_boundary
 from ddmip_lib.problems import hand_sized
 
 CORNERS = list(itertools.product((0, 1), repeat=2))
@@ -113,7 +113,7 @@ def two_decisions() -> list[str]:
 def prices_and_penalties() -> list[str]:
     qp = EqualityQP(np.diag([1.0, 2.0]), [0, 0], [[1, 2]], [3])
     x, lam = qp.solution()
-    s = float(qp.price_matrix()[0, 0])
+    s = float(qp.dual_hessian()[0, 0])
     price = 0.0
     rounds = []
     for _ in range(2):
@@ -127,7 +127,7 @@ def prices_and_penalties() -> list[str]:
     return [
         f"$\\lambda^* = {t(lam[0])}$, $x^* = {pair(x)}$, optimal value ${t(qp.lagrangian(x))}$",
         f"= {t(s)}$ and the factor is $1/(1 + 3\\rho) = {t(1 / (1 + s))}$",
-        f"prices are ${t(rounds[0][0])}$ and ${t(rounds[1][0])}$",
+        f"multipliers are ${t(rounds[0][0])}$ and ${t(rounds[1][0])}$",
         f"residuals are ${t(rounds[0][1])}$ and ${t(rounds[1][1])}$",
         f"{needed} rounds",
         f"$\\rho = {t(2999 / 3)}$",
@@ -196,7 +196,7 @@ def nn_block() -> list[str]:
         f"it is ${t(counts[1 / 8][0])}$ and {counts[1 / 8][1]} steps",
         f"it is ${t(counts[2 / 13][0])}$ and {counts[2 / 13][1]} steps",
         f"Together ${pair(project_two_sided_budget(np.array([3.0, 2.0, -4.0]), 2.0, 1.0))}$",
-        f"minimiser is ${pair(ends[0])}$; the slope there is $-{pair(slopes[0])}$",
+        f"minimiser is ${pair(ends[0])}$; the gradient there is $-{pair(slopes[0])}$",
         f"the minimiser is ${pair(ends[1])}$",
     ]
 
@@ -248,9 +248,9 @@ def counting() -> list[str]:
     n = 50
     units = 60
     parameters = sum(p.numel() for p in net.parameters())
-    rates = [k / 15 for k in range(16)]
-    possible = {rate: any(abs(r - rate) <= 0.005 for r in rates) for rate in (0.33, 0.55, 0.87)}
-    assert possible == {0.33: True, 0.55: False, 0.87: True}
+    rates = np.arange(16) / 15
+    possible = [bool((abs(rates - rate) <= 0.005).any()) for rate in (0.33, 0.55, 0.87)]
+    assert possible == [True, False, True]
 
     def big(number: int) -> str:
         return f"{number:,}".replace(",", "{,}")

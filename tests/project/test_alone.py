@@ -33,7 +33,7 @@ from tools.notebooks import KERNEL_ENVIRONMENT, ROOT, chapters, contents, parame
 # One that starts from nothing, one of Part II, and one that reads stored results.
 CHOSEN = ("quickstart", "split", "e5")
 GITHUB = {"repository": {"url": "https://github.com/Someone/book", "branch": "main"}}
-AS_IMPORTED = {"pyscipopt-ml": "pyscipopt_ml", "pyyaml": "yaml"}
+AS_IMPORTED = {"pyscipopt-ml": "pyscipopt_ml", "pyyaml": "yaml", "scikit-learn": "sklearn"}
 BROUGHT_ALONG = (
     "ddmip_lib",
     "ddmip_book",
@@ -172,7 +172,7 @@ def test_the_cell_for_colab_makes_everything_available(tmp_path: Path) -> None:
     here.
     """
     (tmp_path / "book").mkdir()
-    project = sources(tmp_path / "book", "networks")
+    project = sources(tmp_path / "book", "*.npz")
     shutil.copytree(
         ROOT / "book",
         project / "book",

@@ -95,7 +95,8 @@ def test_only_code_whose_every_run_agrees_is_recorded(
         stored(5, "changed"),
     ]
     rows.append(stored(6, "late"))
-    before = {key: ended(code="then") for key in [*(row.key for row in rows), "reference"]}
+    before = {row.key: ended(code="then") for row in rows}
+    before["reference"] = ended(code="then")
     before[rows[3].key] = ended(3.0, code="then")
     before[rows[5].key] = ended(status="time_limit", code="then")
     after = {key: {**run, "code": "now"} for key, run in before.items()}

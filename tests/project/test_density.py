@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from tools.code_counts import PACKAGES, Counts, count
-from tools.library_map import LIBRARY, PICTURE, ROOT, all_imports, direct_arrows, drawing, packages
+from tools.layered import all_needed, direct_arrows
+from tools.library_map import LIBRARY, PICTURE, ROOT, drawing, packages
 
 BOUNDS: dict[str, dict[str, float]] = {
     "ddmip_lib": {
@@ -19,7 +20,7 @@ BOUNDS: dict[str, dict[str, float]] = {
         "parallel": 0,
         "crowded": 0,
         "wide": 0,
-        "parameters": 9,
+        "parameters": 6,
         "long": 0,
         "nested": 0,
         "interrupts": 3,
@@ -34,7 +35,7 @@ BOUNDS: dict[str, dict[str, float]] = {
         "parallel": 1,
         "crowded": 0,
         "wide": 25,
-        "parameters": 7,
+        "parameters": 10,
         "long": 5,
         "nested": 45,
         "class names twice": 1,
@@ -70,12 +71,12 @@ BOUNDS: dict[str, dict[str, float]] = {
         "unformatted": 0,
         "parallel": 15,
         "crowded": 1,
-        "wide": 54,
+        "wide": 39,
         "parameters": 4,
         "long": 11,
-        "nested": 48,
+        "nested": 14,
         "class names twice": 9,
-        "quarrelling constants": 36,
+        "quarrelling constants": 37,
     },
 }
 
@@ -106,7 +107,7 @@ def test_arrows_of_the_picture_imply_all_imports() -> None:
     reduced: dict[str, set[str]] = {part: set() for part in graph}
     for imported, part in direct_arrows(graph):
         reduced[part].add(imported)
-    assert all_imports(reduced) == all_imports(graph)
+    assert all_needed(reduced) == all_needed(graph)
     assert sum(map(len, reduced.values())) < sum(map(len, graph.values()))
 
 

@@ -120,7 +120,7 @@ from ddmip_lib.problems import hand_sized
 assert problem.verify(solution).feasible
 found = solve(hand_sized())
 assert (found.status, round(found.objective, 6)) == ("optimal", 0.5), found
-left_out = ("ddmip_book", "matplotlib", "pooch", "pyscipopt_ml", "distributed", "sklearn", "pandas", "pytest")
+left_out = ("ddmip_book", "matplotlib", "pyscipopt_ml", "distributed", "sklearn", "pandas", "pytest")
 print([name for name in left_out if find_spec(name)])
 print(ddmip_lib.__version__, ddmip_lib.__file__, sep="\\n")
 """
@@ -158,7 +158,6 @@ print(from_sklearn(Fitted(coef_=[2.0, -1.0], intercept_=0.5)))
     [
         ("import ddmip_lib.plots", "plots"),
         ("from ddmip_lib import plots", "plots"),
-        ("from ddmip_lib.data import download; download()", "data"),
         ("from ddmip_lib import BigM; BigM().solve(hand_sized())", "paper"),
         ("from ddmip_lib import solve; solve(hand_sized(), client=object())", "cluster"),
         ("from ddmip_lib import solve; solve(hand_sized()).to_frame()", "frames"),
@@ -175,15 +174,6 @@ def test_what_an_extra_brings_is_missed_by_name(
         rf"^ImportError: .*: pip install 'ddmip-lib\[{extra}\]'\.$", done.stderr, re.MULTILINE
     ), done.stderr
     assert extra in PROJECT["optional-dependencies"]
-
-
-def test_downloading_without_its_extra_ends_in_a_sentence(user: Path, tmp_path: Path) -> None:
-    command = [user, "-m", "ddmip_lib.data", "download"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=SURROUNDINGS)
-    assert done.returncode == 1
-    assert (
-        done.stderr == "fetching the published files needs pooch: pip install 'ddmip-lib[data]'.\n"
-    )
 
 
 def test_what_needs_no_extra_runs_without(user: Path, tmp_path: Path) -> None:

@@ -38,9 +38,12 @@ LAYERS = (
     ),
     ("ddmip_lib/certificates",),
     ("ddmip_lib/portfolio", "ddmip_lib/contract"),
-    ("ddmip_lib/__init__", "ddmip_lib/plots"),
+    ("ddmip_lib/__init__", "ddmip_lib/__main__", "ddmip_lib/plots"),
     (
         "ddmip_book/__init__",
+        "ddmip_book/data",
+        "ddmip_book/networks",
+        "ddmip_book/problems",
         "ddmip_book/headline",
         "ddmip_book/text",
         "ddmip_book/yaml_file",
@@ -98,10 +101,11 @@ def imports(sources: dict[str, str]) -> dict[str, set[str]]:
             name = name.rpartition(".")[0]
         return files.get(name)
 
-    return {
-        file: {found for name in names(file, sources[file]) if (found := file_of(name))}
-        for file in sources
-    }
+    graph = {}
+    for file, source in sources.items():
+        found = {file_of(name) for name in names(file, source)}
+        graph[file] = {other for other in found if other}
+    return graph
 
 
 def circles(graph: dict[str, set[str]]) -> Iterator[str]:

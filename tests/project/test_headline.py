@@ -7,7 +7,9 @@ import pytest
 from IPython.testing.globalipapp import start_ipython
 
 from ddmip_book.headline import METADATA_KEY, record_headline
+from ddmip_book.yaml_file import read_yaml
 from tools.headline_rules import violations
+from tools.notebooks import ROOT
 
 
 def test_numbers_travel_in_the_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,3 +67,22 @@ def test_numbers_and_rules_must_match() -> None:
 def test_a_rule_that_checks_nothing_is_an_error(rule: dict) -> None:
     with pytest.raises(ValueError, match="it: "):
         violations({"it": 1}, {"it": rule}, "real")
+
+
+def test_the_stored_numbers_are_those_of_todays_pages() -> None:
+    """Stored by `python -m ddmip_book.experiments.ledger book/claims.yml --measured FOLDER`."""
+    rules = read_yaml(ROOT / "tests" / "headline.yml")
+    stored = read_yaml(ROOT / "book" / "measured.yml")
+    assert stored.keys() == rules.keys()
+    broken = {
+        page: found
+        for page, numbers in stored.items()
+        if (
+            found := [
+                each
+                for each in violations(numbers, rules[page], "real")
+                if "was not recorded" not in each
+            ]
+        )
+    }
+    assert not broken

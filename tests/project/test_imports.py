@@ -7,11 +7,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 
 import pytest
 
 import ddmip_lib
 from tests.builders.places import ROOT
+from tests.project.test_flow import project
 
 NOT_ASKED_FOR = (
     "IPython",
@@ -29,9 +33,9 @@ NOT_ASKED_FOR = (
 )
 SOLVERS = """
 from ddmip_lib import DualDecomposition, PriceCoordination, SequentialMIP, certify
-from ddmip_lib.data import load_water
-from ddmip_lib.predictors import mlp, train
-from ddmip_lib.problems import water_potability
+from ddmip_book.data import load_water
+from ddmip_book.networks import mlp, train
+from ddmip_book.problems import water_potability
 
 problem = water_potability(n=2, net=train(mlp(1, 4, 9), load_water(), epochs=1, cache=False))
 for solver in (DualDecomposition(max_iterations=2), SequentialMIP(max_failed_starts=1), PriceCoordination(max_rounds=1)):
@@ -43,9 +47,9 @@ from ddmip_lib import solve
 from ddmip_lib.problems import hand_sized
 solve(hand_sized())
 """
-FILES = """
+STORED_NETWORKS = """
 import tempfile
-from ddmip_lib.predictors import load_npz, mlp, save_npz
+from ddmip_book.networks import load_npz, mlp, save_npz
 with tempfile.TemporaryDirectory() as folder:
     save_npz(mlp(depth=1, width=4, n_in=3), folder + "/net.npz")
     load_npz(folder + "/net.npz")
@@ -66,7 +70,9 @@ def imported_by(program: str) -> list[str]:
     return done.stdout.splitlines()[-1].split()
 
 
-@pytest.mark.parametrize("program", [SOLVERS, SOLVE, FILES], ids=["solvers", "solve", "files"])
+@pytest.mark.parametrize(
+    "program", [SOLVERS, SOLVE, STORED_NETWORKS], ids=["solvers", "solve", "files"]
+)
 def test_no_solver_makes_a_process_wait_for_what_a_plain_network_does_not_need(
     program: str,
 ) -> None:
@@ -103,7 +109,7 @@ assert warnings.filters == before, [line for line in warnings.filters if line no
 
 @pytest.mark.parametrize(
     "program",
-    ["from ddmip_lib import *", SOLVE, FILES, BIGM],
+    ["from ddmip_lib import *", SOLVE, STORED_NETWORKS, BIGM],
     ids=["import", "solve", "files", "bigm"],
 )
 def test_the_filters_of_warnings_stay_as_they_are(program: str) -> None:
@@ -142,3 +148,57 @@ def test_a_name_that_is_not_there_is_an_error() -> None:
         ddmip_lib.solver  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Solve'"):
         exec("from ddmip_lib import Solve")
+
+
+@cache
+def public_addresses(module: str, name: str) -> list[str]:
+    """The library and those of its packages that export this object of a module."""
+    found = getattr(import_module(module), name)
+    exporting = [ddmip_lib.__name__, *(f"{ddmip_lib.__name__}.{part}" for part in ddmip_lib.PARTS)]
+    return [
+        address
+        for address in exporting
+        if name in getattr(import_module(address), "__all__", ())
+        and getattr(import_module(address), name) is found
+    ]
+
+
+def inner_imports(file: str, source: str) -> Iterator[tuple[str, str]]:
+    """Modules inside the library's packages, and names that a file imports from them.
+
+    The tests of a package may import from its modules.
+    """
+    own = f"ddmip_lib.{file.split('/')[2]}" if file.startswith("tests/unit/") else "ddmip_lib.none"
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
+            continue
+        inner = node.module.startswith("ddmip_lib.") and node.module.count(".") > 1
+        if inner and not node.module.startswith(f"{own}."):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_what_a_package_exports_is_imported_from_it() -> None:
+    roundabout = [
+        f"{file}: import {name} from {' or '.join(addresses)}, not from {module}"
+        for file, source in project().items()
+        if not file.startswith("ddmip_lib/")
+        for module, name in inner_imports(file, source)
+        if (addresses := public_addresses(module, name))
+    ]
+    assert roundabout == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "found"),
+    [
+        ("tools/build.py", "from ddmip_lib.bounds.graph import Graph", True),
+        ("chapters/a.py", "def f():\n    from ddmip_lib.model.problem import NeuralMIP", True),
+        ("tests/unit/model/test_a.py", "from ddmip_lib.bounds.graph import Graph", True),
+        ("tests/unit/bounds/test_a.py", "from ddmip_lib.bounds.graph import Graph", False),
+        ("tools/build.py", "from ddmip_lib.bounds import Graph", False),
+        ("tools/build.py", "from ddmip_lib.bounds.graph import Node", False),
+    ],
+)
+def test_an_import_past_the_package_is_found(file: str, line: str, found: bool) -> None:
+    addresses = [public_addresses(*each) for each in inner_imports(file, line)]
+    assert any(addresses) == found

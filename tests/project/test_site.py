@@ -53,9 +53,34 @@ def meta(page: Path) -> dict[str, str]:
     }
 
 
+def no_course(folder: Path) -> Path:
+    return folder / "no course"
+
+
+def test_the_site_leads_to_what_is_there(html: Path, tmp_path: Path) -> None:
+    """Downloads are listed on their page; the last chapter of a part leads to its quiz."""
+    course = tmp_path / "course"
+    (course / "quizzes").mkdir(parents=True)
+    (course / "index.html").write_text("<title>Course</title>")
+    (course / "quizzes" / "part_1.html").write_text("<title>Quiz</title>")
+    page = html / "book" / "downloads.html"
+    page.write_text(page.read_text().replace("<p>", f"{site.DOWNLOADS}</div><p>", 1))
+    site.publish(html, tmp_path / "site", "", course)
+    links = BeautifulSoup(
+        (tmp_path / "site" / "book" / "downloads.html").read_text(), "html.parser"
+    ).select(".site-downloads a")
+    assert [link["href"] for link in links] == ["../course/index.html"]
+    numbered = [pages for pages in contents().parts.values() if pages[0].number is not None]
+    ends = [
+        (tmp_path / "site" / pages[-1].address).read_text().count("quizzes/part_")
+        for pages in numbered
+    ]
+    assert ends == [1, 0, 0, 0, 0]
+
+
 def test_without_an_address_nothing_leads_nowhere(html: Path, tmp_path: Path) -> None:
-    left_out = site.publish(html, tmp_path / "site", "")
-    assert "repository: url" in left_out[0]
+    left_out = site.publish(html, tmp_path / "site", "", no_course(tmp_path))
+    assert "repository: url" in left_out[-1]
     assert not (tmp_path / "site" / "sitemap.xml").exists()
     assert (tmp_path / "site" / ".nojekyll").exists()
     for page in (tmp_path / "site").rglob("*.html"):
@@ -71,7 +96,9 @@ def test_without_an_address_nothing_leads_nowhere(html: Path, tmp_path: Path) ->
 
 
 def test_with_an_address_everything_is_whole(html: Path, tmp_path: Path) -> None:
-    assert site.publish(html, tmp_path / "site", ADDRESS) == []
+    assert site.publish(html, tmp_path / "site", ADDRESS, no_course(tmp_path)) == [
+        "no course kit: make course was not run"
+    ]
     listed = [
         node.text
         for node in ElementTree.parse(tmp_path / "site" / "sitemap.xml").getroot().iter()

@@ -8,6 +8,8 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import (
     BigM,
     DualDecomposition,
@@ -24,8 +26,6 @@ from ddmip_lib.clock import using
 from ddmip_lib.contract import Clause, Contract, examples
 from ddmip_lib.contract.clauses import ALWAYS, CALLS
 from ddmip_lib.model.solution import Proof
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from tests.builders.clocks import Ticking
 
 

@@ -8,16 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ddmip_lib import DualDecomposition, LogBarrier, SequentialMIP, Solution
-from ddmip_lib.decomposition.admm_state import ADMMState
+from ddmip_book.networks import attention, conv1d, lstm, mlp, resnet
+from ddmip_book.problems import water_potability
+from ddmip_lib import DualDecomposition, LogBarrier, NeuralMIP, SequentialMIP, Solution
+from ddmip_lib.decomposition import ADMMState
 from ddmip_lib.device import BothWays, PlacedNetwork, Recorded, place
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation.tangent import linearise
-from ddmip_lib.methods.run import Run
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.problem import NeuralMIP
-from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet
-from ddmip_lib.problems import water_potability
+from ddmip_lib.linearisation import linearise
+from ddmip_lib.methods import Run
+from ddmip_lib.model import Incumbent
 from tests.builders.clocks import LONG
 
 cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
@@ -276,7 +275,7 @@ def test_points_judged_elsewhere_are_verified_here_once(
     problem = water_potability(n=8, net=mlp(2, 16, 9, seed=3))
     runs = (solver.start(problem, seed=1), screened(problem, place_on))
     seen = list[int]()
-    last = runs[1].incumbent._verifier
+    last = runs[1].incumbent.verifier
     check = last.check
     monkeypatch.setattr(last, "check", lambda values: seen.append(1) or check(values))
     for run in runs:

@@ -11,6 +11,8 @@ import numpy as np
 import pyscipopt
 import pytest
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import (
     BigM,
     DualDecomposition,
@@ -22,11 +24,9 @@ from ddmip_lib import (
 from ddmip_lib.baselines.single_step import PenalisedRelaxation
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.incumbent import Incumbent
+from ddmip_lib.model import Incumbent
 from ddmip_lib.plots import plot_objective
-from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import Recovering, recover
-from ddmip_lib.problems import water_potability
 from ddmip_lib.programs.scip import add_event_handlers, optimise
 from tests.builders.clocks import LONG
 from tests.builders.instances import knapsack

@@ -13,9 +13,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.patches import Rectangle
 
 from ddmip_book.figures import diagrams, neural_mips, quickstart
-from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, plots
-from ddmip_lib.decomposition.admm_state import Trace
-from ddmip_lib.model.solution import History
+from ddmip_lib import BigM, DualDecomposition, NeuralMIP, Solution, Trace, plots
+from ddmip_lib.model import History
 from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG
 from tests.builders.instances import linear_water

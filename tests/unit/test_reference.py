@@ -7,10 +7,10 @@ import os
 import numpy as np
 import pytest
 
+from ddmip_book.data import load_water
+from ddmip_book.networks import mlp, train
+from ddmip_book.problems import water_potability
 from ddmip_lib import BigM, DualDecomposition, PriceCoordination, certify
-from ddmip_lib.data import load_water
-from ddmip_lib.predictors import mlp, train
-from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG
 from tests.builders.networks import water_network
 

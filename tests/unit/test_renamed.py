@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import PriceCoordination, SequentialMIP, solve
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.problems import hand_sized
 from ddmip_lib.renamed import Details
 
 OBJECTS = {
@@ -22,7 +23,6 @@ OBJECTS = {
     "ddmip_lib.pricing.general.Apart": "ddmip_lib.pricing.general_blocks.SeparableElasticModel",
     "ddmip_lib.pricing.general.Joined": "ddmip_lib.pricing.general_blocks.JointElasticModel",
     "ddmip_lib.pricing.general.Search": "ddmip_lib.pricing.general_blocks.GeneralColumnGeneration",
-    "ddmip_lib.pricing.general.coordinate": "ddmip_lib.pricing.general_blocks.coordinate",
     "ddmip_lib.pricing.market.Market": "ddmip_lib.pricing.state.CoordinationState",
     "ddmip_lib.pricing.market.Rounds": "ddmip_lib.pricing.state.Rounds",
     "ddmip_lib.pricing.recognition.Reader": "ddmip_lib.pricing.recognition.BlockReader",

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import lstm
+from ddmip_book.problems import tree_planting
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.baselines.enumeration import Enumeration
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import lstm
-from ddmip_lib.problems import tree_planting
-from ddmip_lib.proofs.checking import CLOSED
+from ddmip_lib.proofs import CLOSED
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, forward, relu_net, tiny
 from tests.builders.networks import tree_networks

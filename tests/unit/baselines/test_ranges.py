@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp, resnet
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.predictors import mlp, resnet
 from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG
 from tests.builders.instances import knapsack

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP
 from ddmip_lib.baselines.single_step import PenalisedRelaxation, SingleStepGradient
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
+from ddmip_lib.model import Incumbent, Instance
 from ddmip_lib.model.completion import Completer
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.verification import Verifier
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import Built, build, forward, linear_water, relu_net, tiny
 from tests.builders.networks import linear
@@ -397,7 +397,8 @@ class TestCalls:
 
     def test_constraints_that_are_no_rows_are_refused_with_a_remedy(self) -> None:
         built = _two_inputs()
-        built.model.addConsIndicator(built.x[0, 1] <= 0.5, binvar=built.x[0, 0], name="either")
+        x = built.x[0]
+        built.model.addCons(x[0] * x[0] * x[1] <= 0.5, name="either")
         with pytest.raises(ProblemError, match=r"either is not linear.*BigM"):
             SingleStepGradient().solve(built.problem)
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from ddmip_book.networks import conv1d, lstm, mlp, resnet
 from ddmip_lib.bounds.layer_list import flat_layers, output_range
 from ddmip_lib.errors import UnsupportedNetworkError
-from ddmip_lib.predictors import conv1d, lstm, mlp, resnet
 
 
 def forward(layers, x):

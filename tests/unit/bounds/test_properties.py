@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from ddmip_book.networks import conv1d, mlp, resnet
 from ddmip_lib.bounds import (
     Ball,
     Bounds,
@@ -21,7 +22,6 @@ from ddmip_lib.bounds import (
     optimised_crown,
 )
 from ddmip_lib.bounds.graph import Affine, GraphBuilder
-from ddmip_lib.predictors import conv1d, mlp, resnet
 
 SEEDS = st.integers(0, 2**32 - 1)
 

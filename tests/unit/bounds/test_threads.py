@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ddmip_book.networks import conv1d, resnet
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.bounds.reader import traced_run
 from ddmip_lib.errors import UnsupportedNetworkError
-from ddmip_lib.predictors import conv1d, resnet
 
 READERS = 3
 PREDICTORS = 2

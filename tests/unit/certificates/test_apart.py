@@ -11,15 +11,13 @@ import pytest
 import torch
 from pyscipopt import Model
 
-from ddmip_lib import NeuralMIP, PriceCoordination, SequentialMIP
+from ddmip_book.networks import mlp
+from ddmip_lib import NeuralMIP, PriceCoordination, SequentialMIP, Solution
 from ddmip_lib.certificates import certify, separable
 from ddmip_lib.certificates.separable import LagrangianDual
 from ddmip_lib.clock import now
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.model.solution import Solution
-from ddmip_lib.model.structure import find_structure
-from ddmip_lib.predictors import mlp
+from ddmip_lib.model import Incumbent, find_structure
 from ddmip_lib.problems import hand_sized
 from ddmip_lib.proofs import prove
 from tests.builders.clocks import LONG

@@ -24,14 +24,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyscipopt import Model
 
+from ddmip_book.networks import attention, lstm, mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, PriceCoordination, Solution
-from ddmip_lib.certificates import Certificate, LagrangianBound, certify, searching
+from ddmip_lib.certificates import Certificate, LagrangianBound, certify
 from ddmip_lib.certificates.unit_search import ReLUBranchAndBound
 from ddmip_lib.clock import now, using
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.predictors import attention, lstm, mlp
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.pricing import Blocks
+from ddmip_lib.problems import hand_sized
 from ddmip_lib.workers import processes
 from tests.builders.blocks import Own, grid, own, random_mode, trees
 from tests.builders.clocks import LONG, Stopping, Ticking
@@ -41,6 +42,7 @@ from tests.builders.places import ROOT
 from tests.unit.certificates.test_properties import few_steps
 
 torch.set_num_threads(1)
+certifying = importlib.import_module("ddmip_lib.certificates.certify")
 NOTHING = Solution("no_solution_found", "none")
 
 
@@ -327,7 +329,7 @@ def test_an_interrupt_keeps_what_was_proven(monkeypatch: pytest.MonkeyPatch) -> 
         step(search)
 
     monkeypatch.setattr(ReLUBranchAndBound, "step", interrupted)
-    monkeypatch.setattr(searching, "REPORT_SECONDS", 1e-3)  # so that there is something before
+    monkeypatch.setattr(certifying, "REPORT_SECONDS", 1e-3)  # so that there is something before
     solution = certify(problem, NOTHING, prices=[0.4], time_limit=LONG, workers=1)
     assert next(calls) == 3
     assert solution.bound >= instance.optimum()
@@ -433,6 +435,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.long
 def test_two_processes_from_a_script_without_a_guard(tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
     script.write_text(textwrap.dedent(SCRIPT))
@@ -468,7 +471,6 @@ def test_processes_are_started_where_time_is_left_for_them(
     def note(work: Any, groups: Sequence[Any], deadline: float, reported: Any) -> None:
         begun.append((deadline, len(groups)))
 
-    certifying = importlib.import_module("ddmip_lib.certificates.certify")
     monkeypatch.setattr(
         certifying, "search_in_turn", lambda searches, deadline, report: begun.append((deadline, 0))
     )
@@ -515,7 +517,7 @@ def test_a_process_that_fails_is_an_error_and_one_that_hangs_is_ended(
             return True
 
         with using(clock := Stopping()):
-            processes.work_in_processes(searching.search_group, [[], []], now() + LONG, hear)
+            processes.work_in_processes(certifying.search_in_turn, [[], []], now() + LONG, hear)
         return sorted(heard)
 
     with pytest.raises(RuntimeError, match="ended with code 3"):
@@ -562,7 +564,7 @@ def test_nobody_waits_for_a_process_that_is_slow_to_take_its_work(
     heard: list[Any] = []
     groups: list[Any] = [[bytes(2**20)], [bytes(2**20)]]
     with using(clock := Stopping()):
-        processes.work_in_processes(searching.search_group, groups, now() + LONG, hear)
+        processes.work_in_processes(certifying.search_in_turn, groups, now() + LONG, hear)
     assert heard == [(1, [4])]
     assert started[0].returncode == -signal.SIGKILL
 
@@ -575,7 +577,7 @@ def test_processes_end_when_nothing_more_is_needed(monkeypatch: pytest.MonkeyPat
     )
     heard: list[Any] = []
     processes.work_in_processes(
-        searching.search_group,
+        certifying.search_in_turn,
         [[]],
         now() + LONG,
         lambda _, found: heard.append(found) or len(heard) < 3,
@@ -639,4 +641,4 @@ def test_an_error_in_a_report_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> No
         raise ValueError("a report that does not fit")
 
     with pytest.raises(ValueError, match="does not fit"):
-        processes.work_in_processes(searching.search_group, [[]], now() + LONG, reported)
+        processes.work_in_processes(certifying.search_in_turn, [[]], now() + LONG, reported)

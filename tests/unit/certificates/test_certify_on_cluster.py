@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import torch
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, solve
 from ddmip_lib.certificates import Certificate, bound_state, certify, cluster
 from ddmip_lib.clock import using
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from ddmip_lib.workers import Executor
 from tests.builders.blocks import own
 from tests.builders.clocks import LONG, Stopping

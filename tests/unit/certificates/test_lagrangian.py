@@ -12,15 +12,15 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
+from ddmip_book.networks import lstm
 from ddmip_lib import DualDecomposition, NeuralMIP, Trace
 from ddmip_lib.bounds import intervals, optimised_crown
 from ddmip_lib.certificates import input_search
 from ddmip_lib.certificates.lagrangian import crown_multipliers, dual_value, lagrangian_bound
 from ddmip_lib.clock import using
-from ddmip_lib.decomposition.split import Split
+from ddmip_lib.decomposition import Split
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.predictors import lstm
+from ddmip_lib.methods import start_run
 from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import build, lattice, relu_net, tiny
@@ -219,7 +219,8 @@ def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
         search = input_search.SpatialBranchAndBound(incumbent, np.inf)
         root = search.open.heap[0][2]
         root.point = np.random.default_rng(seed).random(5)
-        search._bound_networks([(root, (0, 0))], steps=10)
+        (batch,) = search._bound_networks([(root, (0, 0))])
+        search._optimise(*batch, steps=10)
         plain, aimed = root.output_bounds[0, 0].linear
         u = np.random.default_rng(1).random((2000, 4))
         f = problem.predictors[0].raw(u)

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from ddmip_lib import certify
-from ddmip_lib.model.solution import Solution
+from ddmip_lib import Solution, certify
 from ddmip_lib.workers import processes
 from tests.builders.blocks import own
 from tests.builders.clocks import LONG

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from ddmip_book.examples.embed import embed
 from ddmip_lib import BigM
-from ddmip_lib.bounds import Ball, Box, crown, network_graph, optimised_crown
-from ddmip_lib.bounds.graph import Graph
+from ddmip_lib.bounds import Ball, Box, Graph, crown, network_graph, optimised_crown
 from ddmip_lib.certificates import unit_search
 from ddmip_lib.certificates.ascent import Ascent
 from ddmip_lib.certificates.bounding import evaluate, ranges_in_balls, sweep_of
@@ -31,7 +30,7 @@ from ddmip_lib.certificates.leaf import solve_leaves
 from ddmip_lib.certificates.losses import Losses, least_loss, losses_at
 from ddmip_lib.certificates.nodes import concatenated, fresh, halved, roots, switched
 from ddmip_lib.certificates.unit_search import ReLUBranchAndBound
-from ddmip_lib.model.blocks import Blocks
+from ddmip_lib.pricing import Blocks
 from tests.builders.blocks import grid, random_mode
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import KINDS, double, random_net, relu_layers, shifted
@@ -128,7 +127,8 @@ def exact_loss(rows: Rows, i: int) -> float:
         getattr(losses, name)[0].tolist() for name in ("lower", "upper", "base", "up", "down")
     )
     x = [model.addVar(lb=a, ub=b) for a, b in zip(lower, upper, strict=True)]
-    above, below = ([model.addVar() for _ in x] for _ in range(2))
+    above = [model.addVar() for _ in x]
+    below = [model.addVar() for _ in x]
     for v, w, a, b in zip(x, base, above, below, strict=True):
         model.addCons(v == w + a - b)
     (output,) = embed(model, x, rows.graph, crown(rows.graph, Box(losses.lower, losses.upper)))
@@ -154,17 +154,22 @@ def in_ball(draw: Draw, ball: tuple[np.ndarray, ...], radius: float, count: int 
     """Corners of a ball: the radius is spent on the coordinates in some order, in some
     directions.
     """
-    lower, upper, base, up, down = ball
-    points = np.tile(base, (count, 1))
+    points = np.tile(ball[2], (count, 1))
     for point in points:
-        left = radius
-        for j in draw.permutation(len(base)):
-            rises = draw.random() < 0.5
-            room, price = (upper[j] - base[j], up[j]) if rises else (base[j] - lower[j], down[j])
-            step = room if price * room <= left else left / price
-            point[j] += step if rises else -step
-            left = max(0.0, left - price * step)
+        move_to_corner(draw, point, ball, radius)
     return points
+
+
+def move_to_corner(
+    draw: Draw, point: np.ndarray, ball: tuple[np.ndarray, ...], left: float
+) -> None:
+    lower, upper, base, up, down = ball
+    for j in draw.permutation(len(base)):
+        rises = draw.random() < 0.5
+        room, price = (upper[j] - base[j], up[j]) if rises else (base[j] - lower[j], down[j])
+        step = room if price * room <= left else left / price
+        point[j] += step if rises else -step
+        left = max(0.0, left - price * step)
 
 
 def in_front(points: np.ndarray, cut: np.ndarray, level: float) -> np.ndarray:
@@ -274,9 +279,9 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
     moving = [part.requires_grad_() for part in (*slopes, *duals)]
     last = len(rows.graph.nodes) - 1
     minus = -torch.ones(1, 1, 1, dtype=torch.float64)
-    coef, const = (
-        part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals, rounded=False)
-    )
+    sweep.errors = [torch.zeros_like(error) for error in sweep.errors]  # no rounding
+    sweep.vanished = 0.0
+    coef, const = (part[:, 0] for part in sweep.follow_back(last, minus, slopes, duals))
     least = least_loss(rows.losses, region, coef.detach(), const.detach())
     assert value.numpy() == pytest.approx(least.value.numpy(), rel=1e-7, abs=1e-9)
     assert (least.multiplier > 0)[region.radius > 0].all(), (
@@ -292,10 +297,13 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
         assert mine.numpy() == pytest.approx(other.numpy(), rel=1e-7, abs=1e-9 * size)
     ways = [torch.from_numpy(draw.normal(size=part.shape)) * (part != 0) for part in found]
     far = 1e-6
-    up, down = (
-        ascent.step(*(part + sign * far * way for part, way in zip(start, ways, strict=True)))[0]
-        for sign in (1, -1)
-    )
+
+    def shifted_bound(length: float) -> Tensor:
+        moved = [part + length * way for part, way in zip(start, ways, strict=True)]
+        return ascent.step(*moved)[0]
+
+    up = shifted_bound(far)
+    down = shifted_bound(-far)
     slope = sum((part * way).sum(1) for part, way in zip(found, ways, strict=True))
     smooth = ((up - value) - (value - down)).abs() <= 1e-4 * (up - down).abs()
     inside = (value > 1e-3) & (

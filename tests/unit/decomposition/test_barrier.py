@@ -115,7 +115,7 @@ def test_distance_and_gap_on_convex_problems(seed, exponent, rho):
     u = fixed(mu).minimise(sub, np.zeros(len(best)))
     gap = (
         mu * rho * 25 * (2 * len(best) + len(sub.constraint_group))
-    )  # mu sum(kappa), kappa = rho width^2
+    )  # mu sum(weights), weights = rho width^2
     assert sub.phi(u) - sub.phi(best) <= gap
     assert np.linalg.norm(u - best) <= np.sqrt(2 * gap / rho) + 1e-9
 
@@ -292,18 +292,20 @@ def test_lbfgsb_agrees_on_convex_problems(seed):
 
 def test_hessian_vector_products_against_finite_differences():
     sub = networks(3, 4)
-    kappa = torch.rand(2 * 12 + 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights = torch.rand(
+        2 * 12 + 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     mu = torch.tensor([0.3, 0.2, 0.1], dtype=torch.float64)
     groups = (sub.group, sub.constraint_group, 3)
     barred = torch.tensor([True, False, True])
-    kappa[-2] = 0.0
-    f = BarrierProblem(sub.parts, sub.lower, sub.upper, *groups, barred, kappa, 2.0)
+    weights[-2] = 0.0
+    f = BarrierProblem(sub.parts, sub.lower, sub.upper, *groups, barred, weights, 2.0)
     u = torch.tensor(LogBarrier(mu_final=1e-2).minimise(sub, np.zeros(12)))
     v = torch.tensor(np.random.default_rng(0).normal(size=12))
 
     def at(w):
         point = BarrierPoint(f, w)
-        point.differentiate(kappa * mu[f.side_group] / point.slack)
+        point.differentiate(weights * mu[f.side_group] / point.slack)
         return point
 
     step = 1e-6

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import tree_planting, water_potability
 from ddmip_lib import DualDecomposition
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import tree_planting, water_potability
 from tests.builders.clocks import LONG
 from tests.builders.networks import tree_networks
 

@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import tree_planting, water_potability
 from ddmip_lib import PGD, DualDecomposition, NeuralMIP
 from ddmip_lib.decomposition.graph_split import GraphSplit
 from ddmip_lib.decomposition.mip_block import JointBlock, QPBlock, mip_block
@@ -17,8 +19,6 @@ from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
 from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import tree_planting, water_potability
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, forward, relu_net, tiny
 

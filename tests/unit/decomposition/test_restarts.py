@@ -5,8 +5,8 @@ import pyscipopt
 import pytest
 from torch import nn
 
+from ddmip_book.networks import mlp
 from ddmip_lib import DualDecomposition, NeuralMIP
-from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG
 

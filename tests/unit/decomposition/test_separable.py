@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyscipopt import Model
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP
 from ddmip_lib.decomposition.mip_block import QPBlock, mip_block
 from ddmip_lib.decomposition.paper_split import PaperSplit
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from ddmip_lib.programs.scip import relative_violation
 from tests.builders.instances import relu_net
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_lib import PGD, DualDecomposition
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
+from ddmip_lib import PGD, DualDecomposition, Solution
 from ddmip_lib.clock import using
 from ddmip_lib.decomposition.admm_state import ADMMState
 from ddmip_lib.decomposition.penalty import Fixed, Sweeps
-from ddmip_lib.model.solution import History, Solution
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
+from ddmip_lib.model import History
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import Built, build, relu_net, tiny
 

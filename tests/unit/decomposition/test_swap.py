@@ -5,8 +5,8 @@ within a factor two.
 import pytest
 import torch
 
+from ddmip_book.problems import tree_planting, water_potability
 from ddmip_lib import PGD, DualDecomposition, LogBarrier
-from ddmip_lib.problems import tree_planting, water_potability
 from tests.builders.networks import tree_networks, water_network
 
 torch.set_num_threads(1)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from ddmip_book.problems import tree_planting
 from ddmip_lib import PGD, DualDecomposition, Enumeration, LogBarrier
 from ddmip_lib.decomposition.graph_split import GraphSplit
 from ddmip_lib.model.completion import Completer
-from ddmip_lib.problems import tree_planting
 from tests.builders.clocks import LONG
 from tests.builders.networks import tree_networks
 

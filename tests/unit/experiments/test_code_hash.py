@@ -96,7 +96,7 @@ def _imports(folder: Path) -> None:
 
 def _annotations(folder: Path) -> None:
     change(
-        folder / "ddmip_lib" / "problems" / "water.py",
+        folder / "ddmip_book" / "problems" / "water.py",
         "n: int,\n    net: nn.Module,",
         "n: 'np.int64',\n    net: object,",
     )
@@ -198,7 +198,7 @@ def test_what_does_nothing_to_a_water_run_keeps_its_hash(
             {"random"},
         ),
         (
-            "ddmip_lib/problems/water.py",
+            "ddmip_book/problems/water.py",
             "= 2.0,\n    data: Dataset",
             "= 2.5,\n    data: Dataset",
             set(METHODS),
@@ -228,8 +228,8 @@ def test_another_problem_is_other_code() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_no_method_reaches_figures_or_bookkeeping(method: str, problem: str) -> None:
     reached = HERE.closure(method, problem)
-    own = {"water": "ddmip_lib.problems.water", "suite": "experiments.suite.members"}
-    assert own.get(problem.partition("_")[0], "ddmip_lib.problems.trees") in reached
+    own = {"water": "ddmip_book.problems.water", "suite": "experiments.suite.members"}
+    assert own.get(problem.partition("_")[0], "ddmip_book.problems.trees") in reached
     assert [name for name in reached if set(name.split(".")) & set(WORDS)] == []
 
 
@@ -243,7 +243,7 @@ def packages(method: str) -> set[str]:
 
 
 def test_closures_hold_what_a_method_needs_and_no_more() -> None:
-    baselines = {"certificates", "decomposition", "pricing", "predictors"}
+    baselines = {"certificates", "decomposition", "pricing"}
     for method in ("ssg", "bigm", "enumeration", "random"):
         assert packages(method) & baselines == set(), method
     assert "ddmip_lib.decomposition.pgd" in HERE.closure("dd", "water")

@@ -9,12 +9,13 @@ import pyscipopt
 import pytest
 import torch
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.incumbent import Incumbent
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.model import Incumbent
+from ddmip_lib.problems import hand_sized
 from experiments.peers import GurobiML, OmltHighs
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import build, relu_net, tiny

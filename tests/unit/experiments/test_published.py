@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ddmip_book.data import source
 from ddmip_book.experiments import Row, load
 from ddmip_book.experiments.case import SUITE
 from ddmip_book.experiments.execute import BUILDERS
 from ddmip_book.experiments.grids import EXPERIMENTS
 from ddmip_book.experiments.suite import REFUSED, beaten
 from ddmip_book.experiments.verify import beaten_bounds, verify_row
-from ddmip_lib.data import source
 from experiments import MORE_BUILDERS
 from tests.builders.places import ROOT
 

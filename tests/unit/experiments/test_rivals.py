@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ddmip_book.experiments.methods import METHODS, solver_of
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import BigM, NeuralMIP, PriceCoordination
 from ddmip_lib.model.predictor import LOGIT_MARGIN
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from experiments.ablation import RandomOptions
 from experiments.started import Started
 from tests.builders.clocks import LONG
@@ -19,6 +19,7 @@ def problem(n: int) -> NeuralMIP:
     return water_potability(n=n, net=mlp(2, 16, 9, seed=1), budget=0.5)
 
 
+@pytest.mark.long
 def test_a_started_model_is_never_below_its_start_and_counts_all_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,7 +12,9 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -21,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from ddmip_book.data import source
 from ddmip_book.experiments import (
     METHODS,
     SEEDS,
@@ -37,7 +40,6 @@ from ddmip_book.experiments.runner import missing
 from ddmip_book.experiments.runner import run_cases as run_here
 from ddmip_book.experiments.store import Store
 from ddmip_book.experiments.verify import NotVerifiable, verify_row
-from ddmip_lib.data import source
 from experiments.__main__ import main
 from experiments.code_hash import method_hash
 from experiments.runner import expected_seconds, run_cases
@@ -181,6 +183,7 @@ SWEEP = """
 """
 
 
+@pytest.mark.long
 def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> None:
     script = tmp_path / "sweep.py"
     store = Store("tiny", tmp_path)
@@ -210,16 +213,13 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path, tmp_path: Path) -> No
         "point",
         "weights",
     )
-    found, undisturbed = (
-        {
-            row.key: [getattr(row, name) for name in kept]
-            for row in store.rows()
-            if row.method == "dd-paper"
-        }
-        for store in (store, Store("tiny", folder))
-    )
+
+    def results(store: Store) -> dict[str, tuple[Any, ...]]:
+        rows = [row for row in store.rows() if row.method == "dd-paper"]
+        return {row.key: attrgetter(*kept)(row) for row in rows}
+
     assert len(store.rows()) == len(TINY)
-    assert found == undisturbed
+    assert results(store) == results(Store("tiny", folder))
 
 
 def test_memory_limit_ends_a_run_with_a_row_that_says_so(tmp_path: Path) -> None:
@@ -232,6 +232,7 @@ def test_memory_limit_ends_a_run_with_a_row_that_says_so(tmp_path: Path) -> None
     assert Row.parse(row.line()) == row
 
 
+@pytest.mark.long
 def test_a_case_that_raises_is_reported_after_the_others(tmp_path: Path) -> None:
     bad = Case("tiny", "water", "no such net", 2, 42, "dd-paper", 20.0)
     with pytest.raises(CaseFailed, match="write LxH"):
@@ -239,6 +240,7 @@ def test_a_case_that_raises_is_reported_after_the_others(tmp_path: Path) -> None
     assert [row.key for row in Store("tiny", tmp_path).rows()] == [TINY[0].key]
 
 
+@pytest.mark.long
 def test_a_script_without_a_guard_is_told_so_and_leaves_no_row(tmp_path: Path) -> None:
     script = tmp_path / "careless.py"
     call = textwrap.dedent(SWEEP.format(root=str(ROOT), folder=str(tmp_path), sizes=[2]))

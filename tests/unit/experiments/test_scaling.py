@@ -12,8 +12,8 @@ from distributed import Client, LocalCluster
 
 from ddmip_book.experiments import scaling as model
 from ddmip_book.experiments.scaling import APART, SEARCHES, stored
+from ddmip_book.networks import mlp, save_npz
 from ddmip_lib import certify
-from ddmip_lib.predictors import mlp, save_npz
 from experiments import scaling
 
 

@@ -145,7 +145,7 @@ def test_a_refusal_is_a_row_that_says_why(tmp_path: Path) -> None:
 def test_a_row_of_the_suite_is_verified_by_another_way(tmp_path: Path) -> None:
     row = run_case(Case("e7", PROBLEM, "tiny", 4, 42, "solve", 20.0, sense="minimise"))
     assert row.status == "optimal"
-    assert row.details["plan"][0][0] == "enumeration"
+    assert "enumeration" in [method for method, *_ in row.details["plan"]]
     assert verify_row(row, tmp_path) is None
     assert row.objective is not None
     assert "recomputed" in str(

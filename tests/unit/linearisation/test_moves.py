@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import ElasticModel, TrialPoint
 from ddmip_lib.linearisation.local_search import UnitMoves
 from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
-from ddmip_lib.predictors import mlp
 
 
 class Bumps(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ddmip_lib.linearisation.neighbourhood import FeasibilityRepair
-from ddmip_lib.methods.run import start_run
+from ddmip_lib.methods import start_run
 from ddmip_lib.proofs.checking import incumbent_cost
 from ddmip_lib.proofs.exact import exact_program
 from tests.builders.instances import build

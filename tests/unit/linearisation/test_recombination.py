@@ -6,10 +6,10 @@ import numpy as np
 import pyscipopt
 import pytest
 
+from ddmip_book.networks import mlp
 from ddmip_lib import NeuralMIP
 from ddmip_lib.linearisation.elastic import ElasticModel
 from ddmip_lib.linearisation.recombination import Crossover
-from ddmip_lib.predictors import mlp
 
 ROWS = 3
 COLUMNS = 2
@@ -31,10 +31,8 @@ def shared_budget(seed: int) -> NeuralMIP:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
     problem = shared_budget(seed)
-    draw = np.random.default_rng(seed)
     instance = problem.instance()
-    net = problem.predictors[0]
-    points = draw.random((3, ROWS, COLUMNS))
+    points = np.random.default_rng(seed).random((3, ROWS, COLUMNS))
     points *= BUDGET / points.sum(axis=(1, 2), keepdims=True)
     points[0] *= 0.9  # a mixture may then spend what this one leaves
     values = [instance.with_outputs(instance.assignment([p], rest=0.0)) for p in points]
@@ -42,7 +40,7 @@ def test_the_best_mixture_of_three_points_is_found(seed: int) -> None:
     for one in values:
         options.add(one)
     assert options.useful
-    said = np.array([net.raw(p).ravel() for p in points])
+    said = np.array([problem.predictors[0].raw(p).ravel() for p in points])
     ways = list(itertools.product(range(3), repeat=ROWS))
     mixtures = [points[list(way), range(ROWS)] for way in ways]
     best = max(

@@ -9,7 +9,7 @@ from torch import nn
 
 from ddmip_lib import SequentialMIP
 from ddmip_lib.linearisation.repair import near_start
-from ddmip_lib.methods.run import start_run
+from ddmip_lib.methods import start_run
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 

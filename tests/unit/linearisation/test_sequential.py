@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import SequentialMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.linearisation import local_bound, sequential
@@ -18,9 +20,8 @@ from ddmip_lib.linearisation.sequential import (
     MIN_EXACT_COST_FACTOR,
     MultistartState,
 )
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.predictors import black_box, mlp
-from ddmip_lib.problems import water_potability
+from ddmip_lib.methods import start_run
+from ddmip_lib.predictors import black_box
 from experiments.suite.members import build_model
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, lattice, relu_net, tiny

@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
 from ddmip_lib import BigM, NeuralMIP, SequentialMIP
 from ddmip_lib.linearisation import multistart as walks
 from ddmip_lib.linearisation.elastic import ElasticModel
 from ddmip_lib.linearisation.local_search import UnitMoves
 from ddmip_lib.linearisation.multistart import MIN_END_DISTANCE, GradientMultistart
 from ddmip_lib.linearisation.sequential import INITIAL_PENALTY
-from ddmip_lib.predictors import black_box, mlp
+from ddmip_lib.predictors import black_box
 from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import DualDecomposition, PriceCoordination
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.arrays import ArrayMIP, model_of
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
-from ddmip_lib.programs.scip import read_model
+from ddmip_lib.programs import read_model
 from tests.builders.clocks import LONG
 
 

@@ -7,11 +7,9 @@ import pyscipopt
 import pytest
 import torch
 
-from ddmip_lib import BigM, DualDecomposition, LogBarrier, NeuralMIP
-from ddmip_lib.baselines.enumeration import Enumeration
+from ddmip_book.networks import mlp
+from ddmip_lib import BigM, DescentTest, DualDecomposition, Enumeration, LogBarrier, NeuralMIP
 from ddmip_lib.clock import using
-from ddmip_lib.decomposition.penalty import DescentTest
-from ddmip_lib.predictors import mlp
 from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.networks import linear

@@ -13,19 +13,19 @@ from pyscipopt import Model
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ddmip_book.networks import lstm
 from ddmip_lib import (
     DualDecomposition,
     Enumeration,
     NeuralMIP,
     PriceCoordination,
     SequentialMIP,
+    SingleStepGradient,
     Solution,
 )
-from ddmip_lib.baselines.single_step import SingleStepGradient
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.network_checks import not_finite
 from ddmip_lib.model.predictor import Classification
-from ddmip_lib.predictors import lstm
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear

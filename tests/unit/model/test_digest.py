@@ -18,12 +18,13 @@ import torch
 from pyscipopt import Model
 from torch import Tensor, nn
 
+from ddmip_book.networks import mlp
 from ddmip_lib import NeuralMIP, certify, solve
 from ddmip_lib.errors import ProofError
 from ddmip_lib.model import description
 from ddmip_lib.model.description import Aside, Description
 from ddmip_lib.model.solution import Proof, Solution
-from ddmip_lib.predictors import black_box, mlp
+from ddmip_lib.predictors import black_box
 from tests.builders.places import ROOT
 
 RATE = 0.0  # a global that a function reads

@@ -10,16 +10,19 @@ import torch
 from pyscipopt import Model
 from torch import nn
 
-from ddmip_lib import PGD, DualDecomposition, Enumeration, NeuralMIP
-from ddmip_lib.decomposition.penalty import (
+from ddmip_book.problems import water_potability
+from ddmip_lib import (
+    PGD,
     DescentTest,
+    DualDecomposition,
+    Enumeration,
     Fixed,
     IncreaseOnStagnation,
+    NeuralMIP,
     ResidualBalancing,
     Sweeps,
 )
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 
@@ -125,7 +128,7 @@ def test_empty_batch(empty: Any) -> None:
 @pytest.mark.parametrize("number", [np.nan, np.inf, "a"])
 def test_bad_plain_number(number: Any) -> None:
     model, x, y = model_with()
-    with pytest.raises(ValueError, match=r"finite|float"):
+    with pytest.raises(ValueError, match=r"finite|called 'a'"):
         NeuralMIP(model).add_predictor(relu_net(3), [x[0, 0], number, x[0, 2]], y)
 
 
@@ -188,16 +191,12 @@ class TestVariables:
         with pytest.raises(ProblemError, match="used twice"):
             NeuralMIP(model).add_predictor(relu_net(3, q=2), x, [[y[0, 0], y[0, 0]]])
 
-    def test_output_that_is_an_input(self) -> None:
+    def test_output_that_is_its_own_input(self) -> None:
         model, x, _ = model_with()
-        with pytest.raises(ProblemError, match="input of a network too"):
-            NeuralMIP(model).add_predictor(relu_net(3), x, x[0, 0])
-
-    def test_chained_networks(self) -> None:
-        built = build(relu_net(3), 3)
-        z = built.model.addVar(lb=None)
-        with pytest.raises(ProblemError, match="chain the two in one module"):
-            built.problem.add_predictor(relu_net(1), built.y, z)
+        problem = NeuralMIP(model)
+        problem.add_predictor(relu_net(3), x, x[0, 0])
+        with pytest.raises(ProblemError, match="form a cycle: an input of network 0, Sequential"):
+            problem.instance()
 
 
 class NotANumber(nn.Module):
@@ -276,7 +275,7 @@ class TestPaperSplitDoesNotExist:
         built = build(relu_net(2), 2, output="classification")
         z = built.model.addVar("z", ub=1.0)
         built.model.addConsIndicator(z <= 0.5, binvar=built.y[0, 0])
-        with pytest.raises(ProblemError, match="indicator"):
+        with pytest.raises(ProblemError, match="variable indslack_c1 shares a constraint"):
             DualDecomposition(split="paper", restarts=0).solve(built.problem)
 
     def test_fixed_variable_beside_an_output_is_a_constant(self) -> None:

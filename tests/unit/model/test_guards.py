@@ -13,27 +13,28 @@ import torch
 from pyscipopt import Model, quicksum
 from torch import nn
 
-from ddmip_lib import DualDecomposition, NeuralMIP
-from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.decomposition.barrier import LogBarrier
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
+from ddmip_lib import (
+    DescentTest,
+    DualDecomposition,
+    Enumeration,
+    IncreaseOnStagnation,
+    LogBarrier,
+    NeuralMIP,
+    ResidualBalancing,
+    Sweeps,
+)
+from ddmip_lib.decomposition import MILPBlock, Penalty, PenaltyRule
 from ddmip_lib.decomposition.central_path import MIN_SLACK_FRACTION
 from ddmip_lib.decomposition.graph_split import GraphSplit, output_ranges
 from ddmip_lib.decomposition.mip_block import mip_block
 from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
-from ddmip_lib.decomposition.penalty import (
-    DescentTest,
-    IncreaseOnStagnation,
-    Penalty,
-    PenaltyRule,
-    ResidualBalancing,
-    Sweeps,
-)
 from ddmip_lib.decomposition.scip_block import (
     SQUARE_TANGENTS,
     X_STEP_MAX_NODES,
     X_STEP_RELATIVE_GAP,
-    MILPBlock,
 )
 from ddmip_lib.model.completion import Completer
 from ddmip_lib.model.incumbent import Incumbent
@@ -41,9 +42,7 @@ from ddmip_lib.model.instance import Instance
 from ddmip_lib.model.onoff import find_onoff
 from ddmip_lib.model.predictor import LOGIT_MARGIN
 from ddmip_lib.model.verification import Verifier
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
-from ddmip_lib.proofs.checking import CLOSED
+from ddmip_lib.proofs import CLOSED
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, forward, relu_net
 from tests.builders.networks import linear
@@ -149,14 +148,11 @@ class TestNNSubproblem:
     def test_value_and_gradient_are_those_of_the_formula(self, split: str) -> None:
         rng = np.random.default_rng(3)
         net = relu_net(3, q=2)
-        built = build(net, 3, n=4, low=-1.0, sense="maximize")
-        instance = built.problem.instance()
+        instance = build(net, 3, n=4, low=-1.0, sense="maximize").problem.instance()
         s = PaperSplit(instance) if split == "paper" else GraphSplit(instance)
-        size = s.coupled.size
-        rho = Penalty(0.7, 11.0)
-        w, lam, u = rng.normal(size=(3, size))
+        w, lam, u = rng.normal(size=(3, s.coupled.size))
         u = u[:12]
-        sub = NNSubproblem(s, w, lam, rho)
+        sub = NNSubproblem(s, w, lam, Penalty(0.7, 11.0))
 
         def phi(v: np.ndarray) -> np.ndarray:
             """One value for each of the four samples."""
@@ -173,8 +169,7 @@ class TestNNSubproblem:
         np.testing.assert_allclose(
             sub.parts(torch.tensor(u))[0].detach().numpy(), phi(u), rtol=1e-12
         )
-        step = 1e-6 * np.eye(12)
-        differences = [(phi(u + d).sum() - phi(u - d).sum()) / 2e-6 for d in step]
+        differences = [(phi(u + d).sum() - phi(u - d).sum()) / 2e-6 for d in 1e-6 * np.eye(12)]
         np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(sub.gradient(u), slope)
 
@@ -404,23 +399,20 @@ class TestCompletion:
         for by_scip in (False, True):
             draw = np.random.default_rng(seed)
             built = build(relu_net(2), 2, n=1, low=-1.0)
-            model = built.model
             z = [built.model.addVar(f"z{k}", lb=0.0, ub=2.0) for k in range(4)]
             for _ in range(3):
                 a = draw.normal(size=4)
-                b = draw.normal(size=2)
-                left = (
-                    quicksum(a[k] * z[k] for k in range(4))
-                    + b[0] * built.x[0, 0]
-                    + b[1] * built.x[0, 1]
-                )
-                model.addCons(left <= draw.uniform(-0.5, 1.0))
-            model.setObjective(
+                left = quicksum(a[k] * z[k] for k in range(4))
+                left += (draw.normal(size=2) * built.x[0]).sum()
+                built.model.addCons(left <= draw.uniform(-0.5, 1.0))
+            built.model.setObjective(
                 quicksum(z[k] * draw.normal() for k in range(4)) + built.y[0, 0], "maximize"
             )
             if by_scip:
-                model.addConsSOS1([model.addVar("s0", ub=1.0), model.addVar("s1", ub=0.0)])
-            instance = Instance(model, built.problem.predictors)
+                built.model.addConsSOS1(
+                    [built.model.addVar("s0", ub=1.0), built.model.addVar("s1", ub=0.0)]
+                )
+            instance = Instance(built.model, built.problem.predictors)
             completer = Completer(instance)
             values = [completer.complete([draw.uniform(-1, 1, (1, 2))]) for _ in range(6)]
             checks = [None if v is None else Verifier(instance).check(v) for v in values]
@@ -538,8 +530,7 @@ def test_every_budget_of_water_binds() -> None:
     """Treating sample 0 and 1 up to the box in one feature and direction breaks that budget, and
     only that row.
     """
-    net = mlp(1, 4, 9, seed=0)
-    problem = water_potability(n=2, net=net, seed=1)
+    problem = water_potability(n=2, net=mlp(1, 4, 9, seed=0), seed=1)
     instance = problem.instance()
     position = {v.name: i for i, v in enumerate(problem.model.getVars())}
     untreated = Completer(instance).complete(problem.start)
@@ -549,8 +540,7 @@ def test_every_budget_of_water_binds() -> None:
             values = untreated.copy()
             for name in ("a", "b"):
                 values[[position[f"{name}_{i}_{j}"] for i in range(2)]] = 0.0
-            at = [position[f"{direction}_{i}_{j}"] for i in range(2)]
-            values[at] = amount
+            values[[position[f"{direction}_{i}_{j}"] for i in range(2)]] = amount
             values[instance.maps[0].index[:, j]] = problem.start[0][:, j] + sign * amount
             check = Verifier(instance).check(instance.with_outputs(values))
             assert check.feasible == feasible, (direction, j, amount, check.worst)

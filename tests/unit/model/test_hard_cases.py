@@ -7,11 +7,10 @@ import torch
 from torch import nn
 
 from ddmip_lib import BigM, DualDecomposition, NeuralMIP
-from ddmip_lib.decomposition import NNBlock
+from ddmip_lib.decomposition import NNBlock, Penalty
 from ddmip_lib.decomposition.mip_block import require_bounded
 from ddmip_lib.decomposition.nn_block import NNSubproblem
 from ddmip_lib.decomposition.paper_split import PaperSplit
-from ddmip_lib.decomposition.penalty import Penalty
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.programs.scip import optimise
 from tests.builders.clocks import LONG

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ddmip_lib import DualDecomposition, Enumeration, NeuralMIP
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.programs.scip import read_model
+from ddmip_lib.programs import read_model
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net
 from tests.builders.networks import linear
@@ -164,7 +164,7 @@ class TestExpressions:
             (x * x + 1, r"x, x.*not linear: pass a variable z"),
             (sqrt(x), "no variable, linear expression or finite number"),
             (x + stranger, "stranger belongs to another model"),
-            (y + 1, "chain the two"),
+            (y + 1, "an output of a network: pass it as an input by itself"),
             (float("nan") * x, "not finite"),
         ]:
             with pytest.raises(ProblemError, match=message):

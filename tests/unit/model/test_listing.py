@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddmip_lib.model.assignments import AssignmentList
-from ddmip_lib.programs.scip import read_model
+from ddmip_lib.programs import read_model
 
 
 @settings(max_examples=40, deadline=None)
@@ -33,9 +33,10 @@ def test_all_that_rows_allow_and_nothing_else(seed, count):
     names = [m.getVars()[i].name for i in at]
     order = [names.index(x[j].name) for j in range(count)]
     found = AssignmentList(read_model(m)).combinations(at, 10**4)
+    ranges = [range(a, b + 1) for a, b in zip(low, high, strict=True)]
     wanted = {
         point
-        for point in itertools.product(*(range(a, b + 1) for a, b in zip(low, high, strict=True)))
+        for point in itertools.product(*ranges)
         if weights[0] @ np.array(point) + fixed <= sides[0] + 1e-9
     }
     assert {tuple(row[order].astype(int)) for row in found} == wanted

@@ -10,9 +10,9 @@ import pytest
 from pyscipopt import SCIP_RESULT
 from torch import nn
 
+from ddmip_book.networks import mlp
 from ddmip_lib import DualDecomposition, NeuralMIP
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import mlp
 from tests.builders.networks import linear
 
 

@@ -37,11 +37,9 @@ class TestVerifyAgreesWithNumpy:
     @pytest.mark.parametrize("seed", range(6))
     def test_each_kind_of_violation_is_seen(self, seed: int) -> None:
         instance = tiny(seed)
-        good = instance.feasible_inputs()
-        best_t = instance.best_t()
-        at = int(np.flatnonzero(good)[0])
+        at = int(np.flatnonzero(instance.feasible_inputs())[0])
         x = instance.points[at]
-        t = best_t[at]
+        t = instance.best_t()[at]
         y = instance.outputs(instance.points[at : at + 1])[0]
         verify = instance.problem.verify
         assert verify(self.full(instance, x, t, y))
@@ -49,8 +47,8 @@ class TestVerifyAgreesWithNumpy:
         assert not late
         assert late.bound_violation == pytest.approx(0.005)
         assert late.worst == "bound of t"
-        if best_t[at] > 0.1:
-            short = verify(self.full(instance, x, best_t[at] - 0.1, y))
+        if t > 0.1:
+            short = verify(self.full(instance, x, t - 0.1, y))
             assert not short
             assert short.row_violation > 0.0
         wrong = y.copy()

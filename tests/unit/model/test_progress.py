@@ -12,6 +12,8 @@ import sys
 import numpy as np
 import pytest
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import (
     BigM,
     DualDecomposition,
@@ -26,8 +28,7 @@ from ddmip_lib import (
 from ddmip_lib.certificates import lagrangian_bound
 from ddmip_lib.clock import now, using
 from ddmip_lib.model.progress import ProgressLine, report_incumbent, report_progress, watched
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, knapsack, relu_net
 
@@ -82,8 +83,9 @@ def test_every_solver_shows_and_logs_it(name, capsys, caplog):
     records = [r for r in caplog.records if r.levelno == logging.INFO]
     assert lines
     assert records
-    assert all(re.fullmatch(LINE, text) for text in [*lines, *(r.getMessage() for r in records)])
-    for text in (lines[-1], records[-1].getMessage()):
+    messages = [record.getMessage() for record in records]
+    assert all(re.fullmatch(LINE, text) for text in [*lines, *messages])
+    for text in (lines[-1], messages[-1]):
         assert f"best {found.objective:.6g}" in text
         assert found.bound is None or f"bound {found.bound:.6g}" in text
     assert "None" not in "".join(lines)

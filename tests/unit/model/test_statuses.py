@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from ddmip_book.problems import water_potability
 from ddmip_lib import BigM, DualDecomposition, Enumeration, NeuralMIP, Solution, certify, solve
 from ddmip_lib.model.solution import STATUSES, History, Proof, contradiction
 from ddmip_lib.model.verification import Verification
-from ddmip_lib.problems import hand_sized, water_potability
+from ddmip_lib.problems import hand_sized
 from tests.builders.clocks import LONG
 from tests.builders.instances import build, relu_net, tiny
 from tests.builders.networks import linear
@@ -154,23 +155,21 @@ def test_a_gap_counts_in_the_unit_of_the_objective() -> None:
         assert (contradiction(solution, "claimed_optimal") == "") == agrees
 
 
-def indicated(bound: float = 0.5) -> NeuralMIP:
-    """max x_0 + 2 x_1 of integers up to 3 with x_0 + x_1 <= `bound` by an indicator: 0 is best,
-    proofs see 6 or so.
+def cubic(bound: float = 0.5) -> NeuralMIP:
+    """max x_0 + 2 x_1 of integers up to 3 with (x_0 + x_1)^3 <= `bound`: 0 is best, proofs see 6
+    or so.
     """
     built = build(linear(1.0, 2.0), 2, vtype="I", high=3.0, sense="maximize")
     built.model.addCons(built.x[0, 0] + built.x[0, 1] <= 3)
-    flag = built.model.addVar("flag", vtype="B", lb=1.0)
-    built.model.addConsIndicator(
-        built.x[0, 0] + built.x[0, 1] <= bound, binvar=flag, name="if_flag"
-    )
+    total = built.x[0, 0] + built.x[0, 1]
+    built.model.addCons(total * total * total <= bound, name="cubic")
     return built.problem
 
 
 @pytest.mark.parametrize("solver", [BigM(), Enumeration()], ids=lambda s: s.method)
 def test_a_claim_comes_with_the_bound_that_it_is_about(solver: BigM | Enumeration) -> None:
-    """What was proved leaves a gap: proofs leave the indicator out."""
-    found = solver.solve(indicated())
+    """What was proved leaves a gap: proofs leave the cubic constraint out."""
+    found = solver.solve(cubic())
     assert (found.status, found.objective, found.bound) == (
         "claimed_optimal",
         0.0,
@@ -183,13 +182,19 @@ def test_a_claim_comes_with_the_bound_that_it_is_about(solver: BigM | Enumeratio
 
 def test_solve_keeps_what_enumeration_claims_and_ends() -> None:
     """A run of half an hour would follow if it did not."""
-    found = solve(indicated(), time_limit=LONG)
+    found = solve(cubic(), time_limit=LONG)
     assert (found.status, found.objective, found.bound) == (
         "claimed_optimal",
         0.0,
         pytest.approx(0.0, abs=1e-9),
     )
-    assert [turn.method for turn in found.details["log"]] == ["enumeration", "proof"]
+    assert [turn.method for turn in found.details["log"]] == [
+        "reformulation",
+        "first points",
+        "enumeration",
+        "proof",
+    ]
+    assert found.details["left_out"][0].what == "nonlinear cubic"
     assert found.details["checked_bound"] >= 5.0
     assert (
         found.details["log"][-1].bound == found.details["checked_bound"]
@@ -198,10 +203,10 @@ def test_solve_keeps_what_enumeration_claims_and_ends() -> None:
 
 def test_a_certificate_takes_the_place_of_a_claim() -> None:
     """Its bound leaves a gap, with time or without, so that nothing is called optimal any more."""
-    claimed = solve(indicated())
+    claimed = solve(cubic())
     assert claimed.status == "claimed_optimal"
     for limit in (0.0, LONG):
-        found = certify(indicated(), claimed, time_limit=limit)
+        found = certify(cubic(), claimed, time_limit=limit)
         assert found.status == "stopped"
         assert found.proof is not None
         assert found.proof.checked

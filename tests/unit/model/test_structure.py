@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyscipopt import Model
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import site_care, tree_planting, water_potability
 from ddmip_lib import NeuralMIP
 from ddmip_lib.errors import ProblemError
 from ddmip_lib.model.structure import find_structure
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import site_care, tree_planting, water_potability
 
 
 def rows_of(n: int, link, p: int = 2) -> NeuralMIP:
@@ -93,9 +93,8 @@ def shared_input() -> NeuralMIP:
     return problem
 
 
-def indicator(model, x, y) -> None:
-    b = model.addVar(vtype="B")
-    model.addConsIndicator(x[0, 0] <= 0.5, b, name="if cold")
+def cubic(model, x, y) -> None:
+    model.addCons(x[0, 0] * x[0, 0] * x[0, 0] <= 0.5, name="if cold")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +102,7 @@ def indicator(model, x, y) -> None:
     [
         (shared_input(), "variable weather joins"),
         (rows_of(1, lambda *_: None), "only one sample of a network"),
-        (rows_of(2, indicator), "if cold"),
+        (rows_of(2, cubic), "if cold"),
     ],
 )
 def test_what_keeps_a_model_in_one_piece_is_said(problem, words):

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import NeuralMIP, solve
 from ddmip_lib.clock import using
 from ddmip_lib.portfolio import choosing
 from ddmip_lib.portfolio.solving import MAX_ROUNDS_WITHOUT_IMPROVEMENT, Portfolio
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import build, relu_net, tiny
 
@@ -45,6 +45,7 @@ def test_the_log_says_what_was_chosen_and_why():
     solution = solve(problem, time_limit=LONG)
     log = solution.details["log"]
     assert [turn.method for turn in log] == [
+        "first points",
         "sequential MIP",
         "proof",
     ]  # an exact model had nothing better
@@ -67,8 +68,10 @@ def test_improvements_are_dated_when_they_were_found():
     problem = build(relu_net(4, width=12, seed=2), 4, low=-1.0, high=1.0).problem
     solution = solve(problem, time_limit=LONG)
     moments, objectives = zip(*solution.details["incumbents"], strict=True)
-    first = solution.details["log"][0]
-    assert len(moments) > 1  # all of them by the first method, which goes on when the best is known
+    first = solution.details["log"][1]
+    assert (
+        len(moments) > 1
+    )  # most of them by the first method, which goes on when the best is known
     assert first.method == "sequential MIP"
     assert first.objective == objectives[-1] == solution.objective
     assert list(moments) == sorted(moments)
@@ -108,7 +111,8 @@ def test_methods_have_turns_with_other_seeds_until_three_rounds_find_nothing_bet
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 6), nn.GELU(), nn.Linear(6, 1)).double().eval()
     solution = solve(build(net, 2, low=-1.0, high=1.0).problem, time_limit=LONG, seed=5)
-    log = [turn for turn in solution.details["log"] if turn.method != "proof"]
+    others = ("first points", "proof")
+    log = [turn for turn in solution.details["log"] if turn.method not in others]
     assert solution.status == "converged"
     assert seeds == [
         (turn.method, 5 + k // 2) for k, turn in enumerate(log)
@@ -136,13 +140,14 @@ def test_a_proof_that_would_not_close_in_time_leaves_it_to_the_methods(monkeypat
     with using(Ticking(step=0.1)):
         log = solve(problem, time_limit=1000.0).details["log"]
     assert [turn.method for turn in log] == [
+        "first points",
         "sequential MIP",
         "dual decomposition",
         "proof",
         "sequential MIP",
     ]
-    assert log[2].status == "given up"
-    assert log[2].bound <= log[2].objective
+    assert log[3].status == "given up"
+    assert log[3].bound <= log[3].objective
 
 
 def test_a_problem_without_networks_is_refused():

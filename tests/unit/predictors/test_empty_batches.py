@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import (
     DualDecomposition,
     NeuralMIP,
@@ -17,8 +19,7 @@ from ddmip_lib import (
     solve,
 )
 from ddmip_lib.errors import UnsupportedNetworkError
-from ddmip_lib.predictors import black_box, mlp
-from ddmip_lib.problems import water_potability
+from ddmip_lib.predictors import black_box
 from tests.builders.clocks import LONG
 
 NET = mlp(1, 6, 9, seed=3).double()

@@ -11,10 +11,11 @@ import pytest
 import torch
 from pyscipopt import Model
 
+from ddmip_book.networks import describe
 from ddmip_lib import BigM, NeuralMIP
 from ddmip_lib.bounds import network_graph
 from ddmip_lib.errors import UnsupportedNetworkError
-from ddmip_lib.predictors import describe, from_sklearn
+from ddmip_lib.predictors import from_sklearn
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3)) * [1.0, 5.0, 0.1] + [0.0, 10.0, -1.0]

@@ -14,10 +14,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import PriceCoordination, Solution
-from ddmip_lib.predictors import mlp
 from ddmip_lib.pricing import network_oracle as search
-from ddmip_lib.problems import water_potability
 from ddmip_lib.workers import Executor
 from tests.builders.clocks import LONG
 

@@ -12,12 +12,12 @@ import torch
 from pyscipopt import Model
 from torch import Tensor, nn
 
+from ddmip_book.networks import attention, lstm, mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import Enumeration, NeuralMIP, PriceCoordination, Solution
 from ddmip_lib.clock import using
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.predictors import attention, lstm, mlp
-from ddmip_lib.problems import water_potability
+from ddmip_lib.pricing import Blocks, Mode
 from tests.builders.blocks import Own, own, trees
 from tests.builders.clocks import LONG, Ticking
 from tests.builders.instances import relu_net
@@ -138,9 +138,11 @@ def best_of_two_ways(problem: NeuralMIP, target: float) -> float:
         for t, p in enumerate(problem.predictors)
         for u, f in zip(grid, p.raw(grid[:, None])[:, 0], strict=True)
     ]
-    kept = [
-        o for o in table if not any(p[0] == o[0] and p[1] <= o[1] and p[2] > o[2] for p in table)
-    ]
+
+    def dominated(o: tuple[int, float, float]) -> bool:
+        return any(p[0] == o[0] and p[1] <= o[1] and p[2] > o[2] for p in table)
+
+    kept = [o for o in table if not dominated(o)]
     best = -np.inf
     for pick in itertools.product(kept, repeat=3):
         if sum(o[1] for o in pick) <= 1 + 1e-9 and sum(o[2] for o in pick if o[0] == 1) >= target:

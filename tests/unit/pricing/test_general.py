@@ -15,13 +15,14 @@ from torch import nn
 
 from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.linearisation.tangent import linearise
-from ddmip_lib.methods.run import start_run
-from ddmip_lib.model.structure import Structure, find_structure
+from ddmip_lib.linearisation import linearise
+from ddmip_lib.methods import start_run
+from ddmip_lib.model import Structure, find_structure
 from ddmip_lib.pricing import Recovering, recover
 from ddmip_lib.pricing.general_blocks import SeparableElasticModel
 from ddmip_lib.pricing.general_columns import GeneralColumns
 from ddmip_lib.pricing.recognition import find_blocks
+from ddmip_lib.programs.lp import LPSolver
 from tests.builders.clocks import LONG
 from tests.builders.instances import relu_net
 
@@ -108,6 +109,7 @@ def test_the_family_has_blocks_that_blocks_cannot_describe():
     assert (found.n, found.master, found.names) == (3, 1, ("shared", "open"))
 
 
+@pytest.mark.long
 def test_most_optima_of_the_family_are_hit_and_no_point_is_too_good():
     hits = 0
     cases = [Family(seed, minimise=seed % 2 == 1) for seed in range(4)]
@@ -209,6 +211,31 @@ def test_without_a_feasible_mixture_prices_are_those_of_what_is_lacking():
     assert (prices.phase_factor, prices.value) == (0.0, -np.inf)
     assert prices.prices[0] > 0
     assert options.choose(np.arange(len(options)), 5.0) is None
+
+
+def test_slack_of_phase_one_comes_in_the_order_that_decides_between_optimal_bases(monkeypatch):
+    """First what is added to the constraints, then what is taken off: other orders lead HiGHS to
+    other prices, and so the rounds to other points.
+    """
+    solved = []
+    solve = LPSolver.solve
+    monkeypatch.setattr(
+        LPSolver, "solve", lambda self, program: solved.append(program) or solve(self, program)
+    )
+    problem = classes(0.5)
+    instance = problem.instance()
+    incumbent = start_run(problem, 10, 0).incumbent(with_start=False)
+    columns = GeneralColumns(incumbent, find_structure(instance))
+    values = np.zeros(instance.milp.n_variables)
+    values[instance.maps[0].index[:, 0]] = 0.7
+    columns.add(instance.with_outputs(values))
+    columns.prices()
+    _, phase_one = solved
+    m = len(phase_one.row_lower)
+    k = len(columns)
+    matrix = phase_one.rows.matrix(len(phase_one.cost)).toarray()
+    np.testing.assert_array_equal(matrix[:, k:], np.hstack([np.eye(m), -np.eye(m)]))
+    np.testing.assert_array_equal(phase_one.cost, np.repeat([0.0, 1.0], [k, 2 * m]))
 
 
 def test_visited_points_are_options_of_their_blocks():

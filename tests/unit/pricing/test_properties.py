@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from torch import nn
 
-from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.predictors import mlp
+from ddmip_book.networks import mlp
+from ddmip_lib.pricing import Blocks, Mode, master
 from ddmip_lib.pricing.columns import ColumnPool
 from ddmip_lib.pricing.pricing_problem import (
     PricingProblem,
@@ -255,6 +255,24 @@ def test_prices_solve_the_linear_program_and_its_dual(seed: int, targets: bool) 
     least = linprog(np.append(np.zeros(k), np.ones(m)), **rows)
     assert lp.lacking == pytest.approx(least.fun, abs=1e-7)
     assert lp.lacking > 0
+
+
+def test_slack_of_phase_one_is_bought_then_sold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of resources, not of blocks; the order decides which of several optimal bases is found."""
+    solved = []
+    solve = master._solve_unscaled
+    monkeypatch.setattr(
+        master, "_solve_unscaled", lambda program: solved.append(program) or solve(program)
+    )
+    pool = random_pool(np.random.default_rng(0))
+    pool.blocks.capacities = np.full_like(pool.blocks.capacities, -1.0)
+    assert pool.prices().lacking > 0
+    _, phase_one = solved
+    k, m = pool.use.shape
+    slack = phase_one.rows.matrix(len(phase_one.cost)).toarray()[:, k:]
+    resources = np.eye(len(phase_one.row_lower), m)
+    np.testing.assert_array_equal(slack, np.hstack([-resources, resources]))
+    np.testing.assert_array_equal(phase_one.cost, np.repeat([0.0, 1.0, 0.0], [k, m, m]))
 
 
 @few

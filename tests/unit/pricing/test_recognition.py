@@ -5,13 +5,12 @@ import pytest
 import torch
 from pyscipopt import Model
 
+from ddmip_book.networks import mlp
+from ddmip_book.problems import site_care, tree_planting, water_potability
 from ddmip_lib import NeuralMIP, PriceCoordination, Solution, certify
-from ddmip_lib.model.blocks import Blocks
-from ddmip_lib.model.structure import Structure
-from ddmip_lib.predictors import mlp
-from ddmip_lib.pricing import recover
+from ddmip_lib.model import Structure
+from ddmip_lib.pricing import Blocks, recover
 from ddmip_lib.pricing.recognition import find_blocks
-from ddmip_lib.problems import site_care, tree_planting, water_potability
 from tests.builders.clocks import LONG
 
 NETS = [mlp(1, 6, 7, seed=k) for k in range(4)]

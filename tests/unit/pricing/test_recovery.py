@@ -9,6 +9,8 @@ import pytest
 import torch
 from pyscipopt import Model
 
+from ddmip_book.networks import lstm, mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import (
     BigM,
     DualDecomposition,
@@ -18,10 +20,7 @@ from ddmip_lib import (
     SingleStepGradient,
 )
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.model.blocks import Blocks, Mode
-from ddmip_lib.predictors import lstm, mlp
-from ddmip_lib.pricing import Recovering, recover
-from ddmip_lib.problems import water_potability
+from ddmip_lib.pricing import Blocks, Mode, Recovering, recover
 from tests.builders.blocks import trees
 from tests.builders.clocks import LONG
 from tests.builders.networks import linear

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddmip_lib.model.blocks import Blocks, Mode
+from ddmip_lib.pricing import Blocks, Mode
 from ddmip_lib.pricing.columns import ColumnPool
 from ddmip_lib.pricing.master import DominantColumns, RestrictedMaster, solve_master_by_sifting
 

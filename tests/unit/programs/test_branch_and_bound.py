@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ddmip_lib.clock import using
-from ddmip_lib.methods.run import start_run
+from ddmip_lib.methods import start_run
 from ddmip_lib.programs import branch_and_bound, prove
 from ddmip_lib.programs.branch_and_bound import (
     EARLIEST_TIME_FRACTION,

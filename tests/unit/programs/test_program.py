@@ -63,16 +63,15 @@ def whole_points(program: Program) -> np.ndarray:
     ]
     points = np.array(list(itertools.product(*grids)))
     matrix = program.rows.matrix(len(program.cost)).toarray()
-    exact = [
-        [sum(Fraction(a) * int(v) for a, v in zip(row, point, strict=True)) for row in matrix]
-        for point in points
-    ]
-    sides = list(zip(program.row_lower, program.row_upper, strict=True))
-    kept = [
-        all(low <= value <= high for value, (low, high) in zip(row, sides, strict=True))
-        for row in exact
-    ]
-    return points[np.array(kept, dtype=bool)]
+
+    def feasible(point: np.ndarray) -> bool:
+        for row, low, high in zip(matrix, program.row_lower, program.row_upper, strict=True):
+            terms = [Fraction(a) * int(v) for a, v in zip(row, point, strict=True)]
+            if not low <= sum(terms) <= high:
+                return False
+        return True
+
+    return points[np.array([feasible(point) for point in points], dtype=bool)]
 
 
 def exact_dual(program: Program, multipliers: np.ndarray) -> Fraction:
@@ -80,14 +79,13 @@ def exact_dual(program: Program, multipliers: np.ndarray) -> Fraction:
     mu = [Fraction(m) for m in multipliers]
     matrix = program.rows.matrix(len(program.cost)).toarray()
     total = Fraction(0)
+    used = []
     for m, low, high in zip(mu, program.row_lower, program.row_upper, strict=True):
         side = low if m > 0 else high
-        if m and np.isfinite(side):
+        finite = bool(np.isfinite(side))
+        used.append(m if finite else Fraction(0))
+        if m and finite:
             total += m * Fraction(side)
-    used = [
-        m if np.isfinite(low if m > 0 else high) else Fraction(0)
-        for m, low, high in zip(mu, program.row_lower, program.row_upper, strict=True)
-    ]
     for j, cost in enumerate(program.cost):
         reduced = Fraction(cost) - sum(
             m * Fraction(a) for m, a in zip(used, matrix[:, j], strict=True)

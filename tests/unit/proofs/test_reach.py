@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ddmip_lib import DualDecomposition, NeuralMIP, PriceCoordination, SequentialMIP, solve
-from ddmip_lib.baselines.single_step import SingleStepGradient
-from ddmip_lib.predictors import black_box, mlp
+from ddmip_book.networks import mlp
+from ddmip_lib import (
+    DualDecomposition,
+    NeuralMIP,
+    PriceCoordination,
+    SequentialMIP,
+    SingleStepGradient,
+    solve,
+)
+from ddmip_lib.predictors import black_box
 from ddmip_lib.problems import hand_sized
 from ddmip_lib.proofs.ranges import infeasible_by_ranges
 from tests.builders.clocks import LONG

@@ -5,11 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ddmip_lib import BigM
-from ddmip_lib.baselines.enumeration import Enumeration
+from ddmip_lib import BigM, Enumeration, Solution
 from ddmip_lib.certificates import certify, crown_multipliers, dual_value, lagrangian_bound
 from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
-from ddmip_lib.model.solution import Solution
 from tests.builders.clocks import LONG
 from tests.builders.scales import Scaled, draw_scaled
 
@@ -54,11 +52,12 @@ def attack(scaled: Scaled) -> dict[str, str]:
     """What every exact method says; its answer is judged."""
     problem = scaled.problem
     said = dict[str, str]()
-    nothing = Solution("no_solution_found", "none")
     solvers = {"big-m": lambda: BigM().solve(problem, LONG)}
     if scaled.complete:
         solvers["enumeration"] = lambda: Enumeration(256).solve(problem, LONG)
-    solvers["certify"] = lambda: certify(problem, nothing, time_limit=LONG)
+    solvers["certify"] = lambda: certify(
+        problem, Solution("no_solution_found", "none"), time_limit=LONG
+    )
     for name, solve in solvers.items():
         try:
             s = solve()

@@ -6,10 +6,8 @@ import torch
 from pyscipopt import Model
 from torch import Tensor, nn
 
-from ddmip_lib import BigM, NeuralMIP
-from ddmip_lib.baselines.enumeration import Enumeration
+from ddmip_lib import BigM, Enumeration, NeuralMIP, Solution
 from ddmip_lib.certificates import certify, dual_value, lagrangian_bound
-from ddmip_lib.model.solution import Solution
 from tests.builders.networks import linear, relu_layers
 
 
@@ -120,7 +118,9 @@ def test_enumeration_with_a_free_variable_is_checked(scale: float) -> None:
     model = problem.model
     spare = model.addVar("spare", ub=1.0)
     model.addCons(spare <= 0.5)
-    x, y = (next(v for v in model.getVars() if v.name == name) for name in "xy")
+    named = {v.name: v for v in model.getVars()}
+    x = named["x"]
+    y = named["y"]
     model.addCons(x + spare <= 3.2)
     model.setObjective(y + scale * spare, "maximize")
     solution = Enumeration().solve(problem)

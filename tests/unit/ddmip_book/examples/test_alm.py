@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddmip_book.examples.alm import EqualityQP, best_price, count_cg, gradient_path
+from ddmip_book.examples.alm import EqualityQP, best_multiplier, count_cg, gradient_path
 from ddmip_book.figures.augmented_lagrangian import (
     plot_curve_panels,
     plot_level_panels,
@@ -50,7 +50,7 @@ def test_one_multiplier_step_contracts_the_price_error_by_the_formula(
     _, best = problem.solution()
     lam = np.random.default_rng(seed + 1).normal(size=2)
     after = lam + rho * problem.residual(problem.minimiser(rho, lam))
-    predicted = np.linalg.solve(np.eye(2) + rho * problem.price_matrix(), lam - best)
+    predicted = np.linalg.solve(np.eye(2) + rho * problem.dual_hessian(), lam - best)
     assert after - best == pytest.approx(predicted, rel=1e-5, abs=1e-6)
 
 
@@ -110,16 +110,16 @@ def test_two_points_leave_a_gap_with_a_square_and_none_with_a_norm(
     residual = np.r_[u, u - 1]
     cost = np.tile(curvature / 2 * (u - 0.5) ** 2, 2)
     best = curvature / 8
-    square, _ = best_price(cost + rho / 2 * residual**2, residual[:, None])
+    square, _ = best_multiplier(cost + rho / 2 * residual**2, residual[:, None])
     exact = best * rho / (curvature + rho)
     assert exact - 1e-9 <= square <= exact + (curvature + rho) * 0.01**2
-    norm, _ = best_price(cost + max(rho, curvature / 2) * abs(residual), residual[:, None])
+    norm, _ = best_multiplier(cost + max(rho, curvature / 2) * abs(residual), residual[:, None])
     assert norm == pytest.approx(best)
 
 
 def test_a_price_needs_a_feasible_point() -> None:
     with pytest.raises(ValueError, match="residual zero"):
-        best_price([0.0, 1.0], [[1.0], [2.0]])
+        best_multiplier([0.0, 1.0], [[1.0], [2.0]])
 
 
 def test_figures_show_what_they_are_given() -> None:
@@ -141,9 +141,9 @@ def test_figures_show_what_they_are_given() -> None:
     lowest = [line.get_xdata()[0] for line in ax.get_lines() if len(line.get_xdata()) == 1]
     assert lowest == pytest.approx([1.0, 0.5], abs=2e-3)
 
-    (supported,) = plot_supports({"dent": (lambda t: -abs(t), {"wedge": lambda t: -2 * abs(t)})})
-    curve, wedge = (line.get_ydata() for line in supported.get_lines())
-    assert np.all(wedge <= curve)
+    (supported,) = plot_supports({"dent": (lambda t: -abs(t), {"norm": lambda t: -2 * abs(t)})})
+    curve, support = (line.get_ydata() for line in supported.get_lines())
+    assert np.all(support <= curve)
 
     (decay,) = plot_curve_panels(
         {"error": {"a": ([0, 1], [1.0, 0.1])}}, "step", log=False, level=0.05

@@ -55,8 +55,8 @@ def test_the_derivatives_are_those_of_the_value(seed: int, exponent: float) -> N
         up, down = (barrier.polytope_barrier(a, b, z, 2.0, mu, u + s * h * e) for s in (1, -1))
         assert (up[0] - down[0]) / (2 * h) == pytest.approx(slope[i], rel=1e-4, abs=1e-5)
         np.testing.assert_allclose((up[1] - down[1]) / (2 * h), bend[i], rtol=1e-4, atol=1e-5)
-    outside = (b[0] + 1.0) / (a[0] @ a[0]) * a[0]
-    assert barrier.polytope_barrier(a, b, z, 2.0, mu, outside)[0] == np.inf
+    u = (b[0] + 1.0) / (a[0] @ a[0]) * a[0]  # outside
+    assert barrier.polytope_barrier(a, b, z, 2.0, mu, u)[0] == np.inf
 
 
 @few
@@ -116,10 +116,8 @@ def test_two_dips_has_one_local_minimum_above_zero_and_one_below() -> None:
 
 def test_figures_show_what_they_are_given() -> None:
     path = np.array([[0.6, 0.7], [0.5, 0.6]])
-    _, right = barrier_figures.plot_central_path(
-        barrier.soft_hand_sized(), np.zeros(2), path, [1.0, 0.1]
-    )
-    assert {text.get_text() for text in right.texts} == {
+    ax = barrier_figures.plot_central_path(barrier.soft_hand_sized(), np.zeros(2), path, [1.0, 0.1])
+    assert {text.get_text() for text in ax.texts} == {
         r"$\mu = 1$",
         r"$\mu = 0.1$",
         r"$\mu \to 0$",

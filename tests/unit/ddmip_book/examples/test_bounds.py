@@ -11,10 +11,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyscipopt import Model
+from pyscipopt import Model, Variable
 from torch import nn
 
 from ddmip_book.examples.bounds import (
+    Bounds,
     ambiguous,
     crown_layers,
     embed,
@@ -23,8 +24,9 @@ from ddmip_book.examples.bounds import (
     weights,
 )
 from ddmip_book.figures import exact_embeddings as figures
-from ddmip_lib.bounds.layer_list import flat_layers
-from ddmip_lib.predictors import mlp
+from ddmip_book.figures.bound_propagation import plot_linear_bounds
+from ddmip_book.networks import mlp
+from ddmip_lib.bounds import flat_layers
 from ddmip_lib.problems import hand_sized_net
 from tests.builders.networks import relu_layers
 
@@ -160,3 +162,81 @@ def test_figures_show_what_they_are_given() -> None:
     assert [text.get_text() for text in ax.texts] == ["3", "6", "2", "4"]
     ax = figures.plot_widths({"seen": [1.0, 2.0], "interval": [1.0, 9.0]})
     assert [text.get_text() for text in ax.texts] == ["seen", "interval"]
+
+
+def test_linear_bounds_are_drawn_with_their_areas() -> None:
+    axes = plot_linear_bounds(-1.0, 2.0, [0.0, 1.0])
+    assert [ax.get_title().split("area ")[1] for ax in axes] == ["3", "1.5"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(-3, 3), min_size=4, max_size=4), st.floats(0.0, 1.0))
+def test_the_ideal_formulation_admits_the_graph_and_lies_inside_the_triangle(
+    values: list[float], xi: float
+) -> None:
+    """Every inequality holds at integer points; two of them are those of Big-M."""
+    theta = np.array(values[:2])
+    x = np.tanh(values[2:])
+    beta = 0.5
+    best = np.where(theta >= 0, 1.0, -1.0)
+
+    def limit(chosen: tuple[int, ...], on: float) -> float:
+        others = [j for j in range(2) if j not in chosen]
+        inside = sum(theta[j] * (x[j] + best[j] * (1 - on)) for j in chosen)
+        return float(inside + (beta + theta[others] @ best[others]) * on)
+
+    subsets = [(), (0,), (1,), (0, 1)]
+    a = float(theta @ x + beta)
+    assert all(max(a, 0.0) <= limit(chosen, float(a > 0)) + 1e-9 for chosen in subsets)
+    reach = float(np.abs(theta).sum())
+    assert limit((), xi) == pytest.approx((beta + reach) * xi)
+    assert limit((0, 1), xi) == pytest.approx(a - (beta - reach) * (1 - xi))
+
+
+def root_bound(
+    bounds: list[Bounds], w: np.ndarray, layers: list[nn.Module], branched: int
+) -> float:
+    """Bound of Water with these bounds of each sample's units, where the first classes are 0."""
+    model = Model()
+    model.hideOutput()
+    classes = []
+    treated = []
+    for sample, known in zip(w, bounds, strict=True):
+        x, changes = treated_sample(model, sample)
+        (logit,) = embed(model, x, layers, known, relaxed=True)
+        y = model.addVar(ub=0.0 if len(classes) < branched else 1.0)
+        low = known[-1][0].item()
+        model.addCons(logit >= low + (1e-3 - low) * y)
+        classes.append(y)
+        treated.append(changes)
+    for column in np.array(treated).reshape(len(w), -1).T:
+        model.addCons(sum(column) <= 0.5)
+    model.setObjective(sum(classes), "maximize")
+    model.optimize()
+    return float(model.getObjVal())
+
+
+def treated_sample(
+    model: Model, sample: np.ndarray
+) -> tuple[list[Variable], tuple[list[Variable], list[Variable]]]:
+    """Variables of a treated sample, and by how much each feature is raised and lowered."""
+    x = [model.addVar(lb=v - 1.0, ub=v + 1.0) for v in sample]
+    raised = [model.addVar() for _ in sample]
+    lowered = [model.addVar() for _ in sample]
+    for j, value in enumerate(sample):
+        model.addCons(x[j] == float(value) + raised[j] - lowered[j])
+    return x, (raised, lowered)
+
+
+def test_the_root_bound_is_trivial_where_relaxed_logits_are_positive() -> None:
+    """The bound of a node is at least n minus the number of samples with a branched variable."""
+    layers = flat_layers(mlp(2, 8, 3, seed=1), 3)
+    w = np.random.default_rng(0).uniform(-1, 1, (4, 3))
+    wide = [interval_layers(layers, v[None] - 20.0, v[None] + 20.0) for v in w]
+    relaxed = [
+        largest_output(layers, (v[None], v[None]), known, relaxed=True).value
+        for v, known in zip(w, wide, strict=True)
+    ]
+    assert min(relaxed) >= 1e-3
+    for branched in range(4):
+        assert root_bound(wide, w, layers, branched) == pytest.approx(4 - branched)

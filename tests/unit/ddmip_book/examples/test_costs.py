@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddmip_book.examples import costs
-from ddmip_lib.predictors import conv1d, lstm, mlp, resnet
+from ddmip_book.networks import conv1d, lstm, mlp, resnet
 
 torch.set_num_threads(1)
 

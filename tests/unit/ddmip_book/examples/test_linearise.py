@@ -28,8 +28,7 @@ from ddmip_book.examples.linearise import (
 )
 from ddmip_book.examples.linearise_models import best_of_grid, dials, drawn, models, target
 from ddmip_lib import BigM, Enumeration
-from ddmip_lib.linearisation.elastic import ElasticModel
-from ddmip_lib.linearisation.tangent import linearise
+from ddmip_lib.linearisation import ElasticModel, linearise
 from tests.builders.clocks import LONG
 
 torch.set_num_threads(1)
@@ -69,11 +68,8 @@ def test_steps_keep_their_promise_and_failures_are_few() -> None:
         merits = [step.point.merit(price) for step in run.tried] + [run.point.merit(price)]
         assert all(later <= earlier for earlier, later in itertools.pairwise(merits))
         assert all(step.decrease >= 0.05 * step.predicted for step in run.tried if step.taken)
-        failures = [
-            len(list(group))
-            for taken, group in itertools.groupby(s.taken for s in run.tried)
-            if not taken
-        ]
+        taken = [step.taken for step in run.tried]
+        failures = [len(list(group)) for kind, group in itertools.groupby(taken) if not kind]
         assert max(failures, default=0) <= 11
 
 
@@ -114,9 +110,12 @@ def test_above_a_threshold_the_merit_of_whole_inputs_is_exact() -> None:
     elastic = ElasticModel(problem.instance())
     points = [elastic.instance.assignment([x.numpy()[None]], 0.0) for x in grid]
     best = best_of_grid(problem)
-    high, low = (
-        min(elastic.complete(v, price, 10.0).merit(price) for v in points) for price in (1e6, 1e-3)
-    )
+
+    def least_merit(price: float) -> float:
+        return min(elastic.complete(v, price, 10.0).merit(price) for v in points)
+
+    high = least_merit(1e6)
+    low = least_merit(1e-3)
     assert best is not None
     assert high == pytest.approx(best)
     assert low < best - 0.1

@@ -19,11 +19,11 @@ from ddmip_book.figures.mip_block import (
     plot_regions,
     plot_square_cuts,
 )
+from ddmip_book.networks import mlp
+from ddmip_book.problems import tree_planting, water_potability
 from ddmip_lib import DualDecomposition
-from ddmip_lib.decomposition.admm_state import ADMMState
-from ddmip_lib.decomposition.scip_block import MILPBlock
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import hand_sized, tree_planting, water_potability
+from ddmip_lib.decomposition import ADMMState, MILPBlock
+from ddmip_lib.problems import hand_sized
 
 pairs = arrays(float, 2, elements=st.floats(-4, 4))
 LATTICE = np.array(list(itertools.product((-1, 0, 2), repeat=2)), dtype=float)

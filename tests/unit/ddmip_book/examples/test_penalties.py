@@ -13,13 +13,7 @@ from ddmip_book.examples.tiny import Tiny, quadratic, ruled_by
 from ddmip_book.examples.tradeoff import tanh_problem
 from ddmip_book.figures import penalties_stopping as figures
 from ddmip_book.figures.kit import plot_runs
-from ddmip_lib.decomposition.penalty import (
-    DescentTest,
-    Fixed,
-    IncreaseOnStagnation,
-    ResidualBalancing,
-    Sweeps,
-)
+from ddmip_lib import DescentTest, Fixed, IncreaseOnStagnation, ResidualBalancing, Sweeps
 
 
 def tie(ell: float = 1.0, cost: float = 0.0) -> Tiny:
@@ -177,6 +171,19 @@ class TestFigures:
         assert (upper.get_yscale(), lower.get_yscale()) == ("log", "linear")
         dashes = {line.get_linestyle() for line in upper.get_lines()}
         assert len(dashes) == 2, "told apart without colour"
+
+    def test_strips_of_one_quantity_have_one_scale_and_gaps_at_zero(self) -> None:
+        runs = {str(k): {"count": [k, k + 1.0], "penalty": [0.0, 10.0**k]} for k in range(4)}
+        axes = figures.plot_rules(runs, columns=3, linear=["count"])
+        counts = axes[:4]
+        penalties = axes[4:]
+        assert (
+            len({ax.get_ylim() for ax in counts}) == len({ax.get_ylim() for ax in penalties}) == 1
+        )
+        assert {ax.get_yscale() for ax in counts} == {"linear"}
+        assert {ax.get_yscale() for ax in penalties} == {"log"}
+        assert [ax.get_ylabel() for ax in counts] == ["count", "", "", "count"]
+        np.testing.assert_array_equal(penalties[2].get_lines()[0].get_ydata(), [np.nan, 100.0])
 
     def test_trade_off_and_cycle_draw_what_they_are_given(self) -> None:
         upper, lower = figures.plot_trade_off([0.1, 1], [0.3, 0.2], [0.0, 0.1], [0.0, 1.0])

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from ddmip_book.examples.prices import Listed, adam_search, hand_market, random_market
-from ddmip_lib.pricing.pricing_problem import PricingProblem, linear_step
+from ddmip_lib.pricing import PricingProblem
+from ddmip_lib.pricing.pricing_problem import linear_step
 
 seeds = st.integers(0, 10_000)
 
@@ -93,22 +94,23 @@ def test_the_greedy_step_is_optimal(seed: int) -> None:
     value = -0.3 * np.abs(slope).sum()
     step = linear_step(
         task,
-        *(torch.tensor(a)[None] for a in (at,)),
+        torch.tensor(at)[None],
         torch.tensor([value]),
         torch.tensor(slope)[None],
         torch.full((1, 4), radius, dtype=torch.float64),
     )
-    signs = np.hstack([np.eye(4), -np.eye(4)])
+    signs = np.kron([1.0, -1.0], np.eye(4))
     rest = np.concatenate(
         [at + radius - base, base - at + radius, [slope @ (base - at) + value - task.target.item()]]
     )
-    rows = np.vstack([signs, -signs, -np.hstack([slope, -slope])])
-    exact = linprog(np.concatenate([task.up[0], task.down[0]]), rows, rest)
-    assert task.cost(step).item() == pytest.approx(exact.fun, abs=1e-6)
-    between = (np.abs(step[0].numpy() - at) < radius - 1e-9) & (
-        np.abs(step[0].numpy() - base) > 1e-9
+    exact = linprog(
+        np.concatenate([task.up[0], task.down[0]]),
+        np.vstack([signs, -signs, -np.hstack([slope, -slope])]),
+        rest,
     )
-    assert between.sum() <= 1
+    assert task.cost(step).item() == pytest.approx(exact.fun, abs=1e-6)
+    point = step[0].numpy()
+    assert ((np.abs(point - at) < radius - 1e-9) & (np.abs(point - base) > 1e-9)).sum() <= 1
 
 
 def test_adam_comes_near_the_cheapest_point_of_a_plane_and_not_below_it() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddmip_book.examples.hand_steps import as_fractions, hand_loss, hand_prox, hand_tiny
-from ddmip_book.examples.notions import holding_price
+from ddmip_book.examples.notions import optimal_multiplier
 from ddmip_book.examples.tiny import Tiny, quadratic
 from ddmip_book.figures.split import plot_bids, plot_paths
 from ddmip_lib import DualDecomposition, Trace
@@ -81,7 +81,7 @@ def test_at_rho_six_the_optimum_is_kept_and_above_22_thirds_nothing_moves() -> N
 @pytest.mark.parametrize(("rho", "blockwise"), [(0.5, 0), (3.0, 2), (6.0, 3), (20.0, 4)])
 def test_held_decisions_of_the_hand_sized_example(rho: float, blockwise: int) -> None:
     tiny = hand_tiny()
-    assert sum(holding_price(tiny, x, rho) is not None for x in tiny.points) == blockwise
+    assert sum(optimal_multiplier(tiny, x, rho) is not None for x in tiny.points) == blockwise
 
 
 def random_problem(seed: int) -> tuple[Tiny, float]:
@@ -98,8 +98,8 @@ def random_problem(seed: int) -> tuple[Tiny, float]:
 def test_a_jointly_held_point_is_optimal_and_a_blockwise_held_one_is_fixed(seed: int) -> None:
     problem, rho = random_problem(seed)
     for x in problem.points:
-        alone = holding_price(problem, x, rho)
-        together = holding_price(problem, x, rho, joint=True)
+        alone = optimal_multiplier(problem, x, rho)
+        together = optimal_multiplier(problem, x, rho, joint=True)
         if together is not None:
             assert alone is not None
             assert problem.total(x) == pytest.approx(problem.optimum(), abs=1e-6)

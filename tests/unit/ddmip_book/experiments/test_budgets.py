@@ -14,9 +14,9 @@ from ddmip_book.experiments.execute import build, run_case, water_budget
 from ddmip_book.experiments.networks import networks_of
 from ddmip_book.experiments.rows import decode, encode
 from ddmip_book.experiments.verify import verify_row
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import PriceCoordination
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 
 NET = mlp(2, 16, 9, seed=1)
 
@@ -26,9 +26,8 @@ def test_budgets_of_each_feature_are_kept(arrays: bool) -> None:
     budget = np.random.default_rng(3).uniform(0.1, 1.0, (2, 9))
     problem = water_potability(n=6, net=NET, budget=budget, arrays=arrays)
     s = problem.instance().milp
-    up, down = (
-        [s.names.index(f"{kind}_{i}_{j}") for i in range(6) for j in range(9)] for kind in "ab"
-    )
+    up = [s.names.index(f"a_{i}_{j}") for i in range(6) for j in range(9)]
+    down = [s.names.index(f"b_{i}_{j}") for i in range(6) for j in range(9)]
     assert s.upper[up].reshape(6, 9) == pytest.approx(np.tile(budget[0], (6, 1)))
     assert s.upper[down].reshape(6, 9) == pytest.approx(np.tile(budget[1], (6, 1)))
     solution = PriceCoordination().solve(problem, seed=0)

@@ -593,6 +593,29 @@ class TestLedger:
         assert 'id="ledger-1" data-verdict="holds" data-kind="theory" data-chapters="x"' in page
         assert page.count("<details") == page.count("</details>") == 1
 
+    def test_a_box_may_stand_on_another_page_than_its_numbers(self, tmp_path: Path) -> None:
+        whole = book(tmp_path, evidence="read: [x]")
+        theorem, *box = json.loads(NOTEBOOK)["cells"][0]["source"]
+        for name, source in (("01_x", [theorem]), ("evidence", ["# Evidence\n\n", *box])):
+            cells = [{"cell_type": "markdown", "source": source}]
+            (tmp_path / "book" / f"{name}.ipynb").write_text(json.dumps({"cells": cells}))
+        ledger = Ledger.read(tmp_path / "book", whole.rules, Results([]))
+        assert ledger.contradictions() == []
+        assert ledger.checked_on(ledger.claims[0]) == {"x": ["number"]}
+        page = entries(ledger, "Theory")
+        assert "[Claim box](#claim-1) in [Evidence](evidence.ipynb)" in page
+        assert "**Measured** in [Chapter 1](01_x.ipynb): `number`" in page
+        lost = replace(ledger, rules={"x": {"other": {}}})
+        assert lost.contradictions() == [
+            "claim 1: number, which checks the box in evidence, is asserted on no page"
+        ]
+        claim = replace(ledger.claims[0], cells={"x": ["number", "other"]})
+        rules = {"x": {"number": {}, "other": {}}}
+        elsewhere = replace(ledger, claims=[claim], rules=rules)
+        assert elsewhere.contradictions() == [
+            "claim 1: the box in evidence is checked by other numbers"
+        ]
+
     @pytest.mark.parametrize(
         ("verdict", "evidence", "problem"),
         [

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from ddmip_book.data import load_trees, load_water
 from ddmip_book.experiments import Case, reacting
 from ddmip_book.experiments.networks import digest, networks_of, untrained
 from ddmip_book.experiments.reacting import LAST_LAYER, Reaction, he_initialised, train_reacting
-from ddmip_lib.data import load_trees, load_water
-from ddmip_lib.predictors import mlp, train
+from ddmip_book.networks import mlp, train
 
 WATER = load_water()
 DEEP = (10, 32)
@@ -37,6 +37,7 @@ def test_weights_begin_with_the_variance_of_he_and_a_small_end() -> None:
     assert all(float(layer.bias.detach().abs().max()) == 0.0 for layer in layers)
 
 
+@pytest.mark.long
 def test_a_deep_network_reacts_where_the_usual_recipe_gives_a_constant() -> None:
     usual = train(mlp(*DEEP, 9, seed=42), WATER, seed=42, epochs=1)
     found = train_reacting(mlp(*DEEP, 9, seed=42), WATER, seed=42)

@@ -13,7 +13,7 @@ from ddmip_book.experiments import Case, Row, same_objective_ratio, time_to
 from ddmip_book.experiments.execute import build, run_case
 from ddmip_book.experiments.verify import beaten_bounds, verify_row
 from ddmip_book.figures.e3 import best_by_instance
-from ddmip_lib.predictors import load_npz
+from ddmip_book.networks import load_npz
 from tests.builders.places import NETWORKS
 
 WATER = Case("tiny", "water", "2x16", 4, 42, "dd-paper", 20.0)

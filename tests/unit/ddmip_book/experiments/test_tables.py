@@ -32,14 +32,15 @@ def market() -> Results:
 
 
 def e2_costs() -> Columns:
-    parts = [
-        {
-            d: e2_figures.by_network(e2_figures.decompositions(rows("e2"), d), f)
-            for d in e2.DEVICE_NAMES
-        }
-        for f in ("seconds_mip", "seconds_nn")
-    ]
-    return e2.costs(*parts)
+    runs = {device: e2_figures.decompositions(rows("e2"), device) for device in e2.DEVICE_NAMES}
+    mip = {device: e2_figures.by_network(found, "seconds_mip") for device, found in runs.items()}
+    nn = {device: e2_figures.by_network(found, "seconds_nn") for device, found in runs.items()}
+    return e2.costs(mip, nn)
+
+
+def twin_seconds() -> Columns:
+    one, other = zip(*e3_figures.twins(rows("e3")), strict=True)
+    return e3.twin_seconds(Results(one), Results(other))
 
 
 def e5_moves() -> Columns:
@@ -90,9 +91,7 @@ TABLES: dict[str, Callable[[], Columns]] = {
     "methods of E3": lambda: e3.stored(rows("e3")),
     "one instance": lambda: e3.one_instance(rows("e3").where(size=20, seed=42)),
     "beside the exact model": lambda: e3.beside_exact(rows("e3").where(seed=42)),
-    "twins": lambda: e3.twin_seconds(
-        *(Results([p[k] for p in e3_figures.twins(rows("e3"))]) for k in (0, 1))
-    ),
+    "twins": twin_seconds,
     "shares of E3": lambda: e3.shares({"dd": {20: [0.5, 0.7]}}, [20, 40]),
     "budgets": lambda: budgets.by_budget(rows("budgets"), (20, 128)),
     "budgets in raw units": lambda: budgets.in_deviations(
@@ -316,7 +315,7 @@ def test_a_variant_of_prices_is_compared_with_the_full_method_on_its_instance() 
     place = shown["variant"].index(prices.VARIANTS["prices-random"])
     line = {name: column[place] for name, column in shown.items()}
     assert (line["instances"], line["objective, relative"], line["rounds, mean"]) == (2, 0.75, 6.0)
-    assert (line["more"], line["as many"], line["fewer"]) == (0, 1, 1)
+    assert (line["more"], line["equal"], line["fewer"]) == (0, 1, 1)
     assert shown["more"][:2] == [None, None], "nothing to compare with itself, nor without a point"
     assert shown["objective, relative"][1] is None
     ((count, row),) = prices.first_round(

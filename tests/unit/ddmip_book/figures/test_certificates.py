@@ -21,8 +21,7 @@ from ddmip_book.examples.prices import random_market
 from ddmip_book.experiments import Results, Row
 from ddmip_book.figures import certificates as figures
 from ddmip_lib.bounds import Ball, Box, crown, intervals
-from ddmip_lib.certificates.cut_ball import CutBall
-from ddmip_lib.certificates.losses import Losses
+from ddmip_lib.certificates import CutBall, Losses
 from tests.builders.rows import finished
 
 
@@ -63,11 +62,16 @@ def e1() -> Results:
     return Results([row("bigm", 12.0, 50.0), row("bigm", None, None, "4x32")])
 
 
+def plane_points() -> torch.Tensor:
+    """A fine grid of points of the plane."""
+    side = torch.linspace(-1.5, 1.5, 201, dtype=torch.float64)
+    return torch.stack(torch.meshgrid(side, side, indexing="xy"), -1).reshape(-1, 2)
+
+
 def truth(seed: int) -> tuple[Losses, torch.Tensor, torch.Tensor]:
     """Cost and output of a fine grid of points of the plane."""
     losses = plane_losses()
-    side = torch.linspace(-1.5, 1.5, 201, dtype=torch.float64)
-    points = torch.stack(torch.meshgrid(side, side, indexing="xy"), -1).reshape(-1, 2)
+    points = plane_points()
     return losses, losses.cost(points), plane_graph(seed)(points)[:, 0]
 
 
@@ -142,16 +146,14 @@ def test_no_form_proves_more_than_is_true_and_the_cut_keeps_every_point_of_class
     graph = plane_graph(seed)
     radius = nearest(seed)
     losses, cost, output = truth(seed)
-    ball = ball_of(losses, 1.2 * radius)
-    forms = [intervals(graph, Box(losses.lower, losses.upper)), crown(graph, ball)]
-    cut = cut_behind(losses, forms[1], 1.2 * radius)
+    by_crown = crown(graph, ball_of(losses, 1.2 * radius))
+    forms = [intervals(graph, Box(losses.lower, losses.upper)), by_crown]
+    cut = cut_behind(losses, by_crown, 1.2 * radius)
     true = radius if bool((output > 0).any()) else 1.2 * radius
     for bounds in (*forms, crown(graph, cut)):
         assert line_bound(losses, bounds, 1.2 * radius) <= true + 1e-12
-    side = torch.linspace(-1.5, 1.5, 201, dtype=torch.float64)
-    points = torch.stack(torch.meshgrid(side, side, indexing="xy"), -1).reshape(-1, 2)
     inside = (cost <= 1.2 * radius) & (output > 0)
-    assert ((points @ cut.cut[0])[inside] + cut.level[0] >= 0).all()
+    assert ((plane_points() @ cut.cut[0])[inside] + cut.level[0] >= 0).all()
 
 
 @pytest.mark.parametrize("on", ["units", "inputs"])

@@ -16,9 +16,9 @@ from ddmip_book.experiments import Results, Row
 from ddmip_book.experiments.grids import E2_NETWORKS
 from ddmip_book.experiments.networks import parameters, untrained
 from ddmip_book.figures import e2 as figures
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import DualDecomposition
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from tests.builders.networks import linear
 
 

@@ -147,7 +147,7 @@ def test_figures_can_be_drawn_before_any_run_is_stored() -> None:
 def test_stored_pairs_agree_in_objective_and_differ_in_residual() -> None:
     pairs = figures.twins(load("e3"))
     assert pairs, "the committed rows of E3 hold both variants"
-    with_, without = (Results([pair[side] for pair in pairs]) for side in (0, 1))
+    with_, without = map(Results, zip(*pairs, strict=True))
     share = without.values("objective").sum() / with_.values("objective").sum()
     assert 0.95 < share < 1.05
     assert np.median(without.values("primal_residual") / with_.values("primal_residual")) > 2

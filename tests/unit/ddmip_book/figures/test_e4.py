@@ -13,7 +13,7 @@ from ddmip_book.experiments import Results, Row, load
 from ddmip_book.experiments.claims.printed import ACCURACY
 from ddmip_book.experiments.networks import save_weights
 from ddmip_book.figures import e4 as figures
-from ddmip_lib.predictors import conv1d, lstm
+from ddmip_book.networks import conv1d, lstm
 from tests.builders.networks import linear
 from tests.builders.rows import finished
 
@@ -89,10 +89,12 @@ def test_gains_compare_the_two_methods_on_the_same_instance() -> None:
         ("lstm", 42, 60, pytest.approx(0.5), pytest.approx(0.2))
     ]
     figure = figures.plot_two_causes(Results(runs), {("lstm", 42): 1.5}, {("lstm", 42): 0.5})
-    assert [points(ax, "D") for ax in figure.axes] == [
-        [(1.5, pytest.approx(0.5))],
-        [(0.5, pytest.approx(0.2))],
-    ]
+    above = dict(zip(figures.E4_NETWORKS, figure.axes, strict=False))
+    below = dict(zip(figures.E4_NETWORKS, figure.axes[len(above) :], strict=True))
+    assert points(above["lstm"], "D") == [(1.5, pytest.approx(0.5))]
+    assert points(below["lstm"], "D") == [(0.5, pytest.approx(0.2))]
+    assert points(above["fc"], ".") == [(1.5, pytest.approx(0.5))]  # of another architecture
+    assert not points(above["lstm"], ".")
 
 
 def test_the_cost_of_an_iteration_counts_the_nn_block_alone() -> None:

@@ -143,7 +143,7 @@ def test_a_cell_without_runs_has_no_mean() -> None:
     ("draw", "panels"),
     [
         (lambda: e1.plot_rates(NOTHING), 4),
-        (lambda: e1.plot_times(NOTHING), 4),
+        (lambda: e1.plot_times(NOTHING), 3),
         (lambda: e1.plot_profiles(NOTHING, [("2x16", 25), ("4x32", 50), ("6x64", 50)], 42), 3),
         (lambda: e1.plot_ratios(NOTHING), 1),
         (lambda: e1.plot_growth(NOTHING), 3),
@@ -152,7 +152,7 @@ def test_a_cell_without_runs_has_no_mean() -> None:
         (lambda: e2.plot_what_moves(NOTHING), 2),
         (lambda: e4.plot_paper_panels(NOTHING, 0.6), 3),
         (lambda: e4.plot_potable(NOTHING), 3),
-        (lambda: e4.plot_two_causes(NOTHING, {}, {}), 2),
+        (lambda: e4.plot_two_causes(NOTHING, {}, {}), 10),
         (lambda: e4.plot_iteration_cost(NOTHING, {}), 2),
         (lambda: e5.plot_seconds(NOTHING).figure, 1),
         (lambda: e5.plot_closed(NOTHING), 2),

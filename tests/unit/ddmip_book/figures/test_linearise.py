@@ -12,10 +12,10 @@ from ddmip_book.figures import linearise as figures
 def test_a_step_shows_the_choice_on_the_line_and_the_truth_on_the_curve() -> None:
     run = descend(wave(), [0.05])
     axes = figures.plot_steps(wave(), run, [0, 1]).axes
-    assert [ax.get_title() for ax in axes] == ["try 1: taken", "try 2: not taken"]
+    assert [ax.get_title() for ax in axes] == ["trial 1: accepted", "trial 2: rejected"]
     marks = {line.get_label(): line.get_ydata()[0] for line in axes[0].lines}
-    assert marks["the MIP's choice"] == pytest.approx(run.tried[0].aim.cost)
-    assert marks["the truth there"] == pytest.approx(run.tried[0].new.cost)
+    assert marks["minimiser of the model"] == pytest.approx(run.tried[0].aim.cost)
+    assert marks["network at that point"] == pytest.approx(run.tried[0].new.cost)
     low, high = axes[0].get_ylim()
     assert all(low < y < high for y in marks.values())
 
@@ -27,7 +27,7 @@ def test_a_descent_shows_every_try_and_tells_failures_apart() -> None:
     taken, failed = (len(np.atleast_1d(line.get_xdata())) for line in shown)
     assert (taken, failed) == (sum(s.taken for s in run.tried), sum(not s.taken for s in run.tried))
     assert below.get_yscale() == "log"
-    assert above.get_ylabel() == "merit after the try"
+    assert above.get_ylabel() == "merit after the trial"
 
 
 def test_prices_mark_their_lowest_points() -> None:
@@ -39,7 +39,7 @@ def test_prices_mark_their_lowest_points() -> None:
 def test_a_ridge_has_its_best_point_and_its_end() -> None:
     run = descend(ridge(), [0.9, 0.65])
     left, right = figures.plot_ridge(ridge(), run, np.zeros(2)).axes
-    stars = [line for line in left.lines if line.get_label() == "the best point"]
+    stars = [line for line in left.lines if line.get_label() == "the optimum"]
     assert stars[0].get_xdata()[0] == 0.0
     assert right.get_xlim()[0] < run.inputs[0] < right.get_xlim()[1]
 

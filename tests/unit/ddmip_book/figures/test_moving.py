@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_phases_of_the_hand_sized_example() -> None:
     found, borders = moving.endings()
     np.testing.assert_allclose(borders, [17 / 3, 22 / 3], atol=1e-6)
     for end in found:
-        wanted = "cycle" if end.rho < 17 / 3 else "optimum" if end.rho < 22 / 3 else "frozen"
+        wanted = ("cycle", "optimum", "frozen")[bisect([17 / 3, 22 / 3], end.rho)]
         assert end.kind == wanted, end.rho
         assert (hand_sized_optimum() in end.costs) == (wanted != "frozen"), (
             "a cycle visits the optimum"

@@ -8,9 +8,9 @@ import pytest
 from ddmip_book.examples.prices import hand_market
 from ddmip_book.experiments import Results, Row
 from ddmip_book.figures import prices as figures
+from ddmip_book.networks import mlp
+from ddmip_book.problems import water_potability
 from ddmip_lib import PriceCoordination
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import water_potability
 from tests.builders.rows import finished
 
 
@@ -61,11 +61,9 @@ def test_pairs_are_the_same_instance_and_its_ratio_counts_both_clocks(
 
 
 def test_the_grid_holds_choice_and_linear_program(e1: Results, e6: Results) -> None:
-    panels = {axes.get_title(): axes for axes in figures.plot_grid(e1, e6).axes}
-    texts = {
-        title: [t.get_text() for t in axes.texts if t.get_text() != "–"]
-        for title, axes in panels.items()
-    }
+    texts = {}
+    for axes in figures.plot_grid(e1, e6).axes:
+        texts[axes.get_title()] = [t.get_text() for t in axes.texts if t.get_text() != "–"]
     assert texts == {
         "Big-M, 300 s": ["0.20"],
         "Algorithm 1, our defaults": ["0.40"],

@@ -19,8 +19,8 @@ from ddmip_book.examples.recovery import (
 from ddmip_book.experiments import Results, Row
 from ddmip_book.experiments.grids import E1_SIZES
 from ddmip_book.figures import recovery as figures
+from ddmip_book.networks import mlp
 from ddmip_lib import NeuralMIP
-from ddmip_lib.predictors import mlp
 from tests.builders.networks import linear
 from tests.builders.rows import finished
 
@@ -127,13 +127,13 @@ def test_the_plane_shows_paths_options_and_choice() -> None:
     (axes,) = figures.plot_plane(problem, {"one": (path, visits, np.array([0]))}).axes
     drawn = {str(line.get_label()): np.asarray(line.get_xydata()) for line in axes.lines}
     np.testing.assert_allclose(drawn["path of $u$"], [[0.0, 0.0], [0.5, 0.5], [1.5, 1.5]])
-    assert len(drawn["pulled back"]) == len(visits.pool)
-    assert len(drawn["chosen"]) == 1
+    assert len(drawn["after boundary search"]) == len(visits.pool)
+    assert len(drawn["selected"]) == 1
 
 
 def test_origins_are_counted_in_the_title() -> None:
     axes = figures.plot_origins({"weak": (np.array([0, 3, 4]), np.array([2, 2, 7]))}, 8, 5).axes[0]
-    assert axes.get_title() == "weak: 3 chosen, from 2 iterations"
+    assert axes.get_title() == "weak: 3 selected, from 2 iterations"
 
 
 def row(method: str, objective: float, seconds: float = 4.0, seed: int = 42) -> Row:
@@ -152,7 +152,9 @@ def test_gains_are_over_pairs_on_the_same_instance() -> None:
     ((plain, recovered),) = figures.recovery_pairs(e1, e6, "dd")
     assert (plain.objective, recovered.objective) == (20.0, 27.0)
     assert figures.recovery_share(recovered) == pytest.approx(0.25)
-    words = [[text.get_text() for text in axes.texts] for axes in figures.plot_gains(e1, e6).axes]
+    words = []
+    for axes in figures.plot_gains(e1, e6).axes:
+        words.append([text.get_text() for text in axes.texts])
     assert [panel[E1_SIZES.index(50)] for panel in words] == ["0.36", "0.54", "0", "7"]
     assert [panel.count("–") for panel in words] == [19] * 4
 

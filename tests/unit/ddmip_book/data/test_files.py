@@ -8,11 +8,12 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ddmip_lib.data import DataError, files, load_trees, load_water, source, source_line, status
-from ddmip_lib.data.__main__ import main
-from ddmip_lib.data.tables import SPECIES, WATER_FEATURES, parse_trees, parse_water
+from ddmip_book.data import DataError, files, load_trees, load_water, source, source_line, status
+from ddmip_book.data.__main__ import main
+from ddmip_book.data.tables import SPECIES, WATER_FEATURES, parse_trees, parse_water
 
 TREE_COLUMNS = (
     "No",
@@ -33,9 +34,8 @@ def water_csv(
 
 
 def made_up_water(rows: int = 6) -> list[list[str]]:
-    return [
-        [*(str(row + column + 0.5) for column in range(9)), str(row % 2)] for row in range(rows)
-    ]
+    columns = np.arange(9) + 0.5
+    return [[*map(str, (row + columns).tolist()), str(row % 2)] for row in range(rows)]
 
 
 def made_up_trees() -> list[list[str]]:
@@ -98,6 +98,20 @@ class TestSources:
         assert load_trees()["Acer saccharum"].sha256 == files.FILES["trees"].sha256
         assert "published files" in source_line()
         assert status().count("verified") == 2
+
+    def test_a_file_is_parsed_once_and_each_data_set_has_its_own_arrays(
+        self, published: dict[str, bytes], empty_folders: Path
+    ) -> None:
+        write(empty_folders / "cache", published)
+        changed = load_water()
+        labels = changed.labels.tolist()
+        for array in (changed.features, changed.labels, changed.row_numbers):
+            array[:] = -1
+        again = load_water()
+        assert again.labels.tolist() == labels
+        assert again.features.min() > 0
+        assert again.row_numbers.tolist() == list(range(6))
+        assert parse_water(published["water"]) is parse_water(published["water"])
 
     def test_folder_without_the_file(
         self, empty_folders: Path, monkeypatch: pytest.MonkeyPatch

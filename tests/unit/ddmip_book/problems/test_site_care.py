@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from ddmip_book.data import light_range, load_trees, source
 from ddmip_book.examples.care_grid import grid_search
-from ddmip_lib import BigM, DualDecomposition
-from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.data import light_range, load_trees, source
+from ddmip_book.networks import mlp
+from ddmip_book.problems import site_care, tree_planting
+from ddmip_book.problems.care import light_edges
+from ddmip_lib import BigM, DualDecomposition, Enumeration
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import site_care, tree_planting
-from ddmip_lib.problems.care import light_edges
 from ddmip_lib.programs.scip import is_integral
 from tests.builders.clocks import LONG
 from tests.builders.networks import tree_networks
@@ -182,6 +181,7 @@ def test_grid_search_is_a_lower_bound_close_to_the_optimum(seed):
     assert fine.status == "stopped"
 
 
+@pytest.mark.long
 def test_doses_can_only_help_and_lie_between_none_and_all():
     problem, solution = exact(42, doses=True)
     assert solution.objective >= exact(42)[1].objective - 1e-6
@@ -193,6 +193,7 @@ def test_doses_can_only_help_and_lie_between_none_and_all():
     assert found.objective <= solution.bound + 1e-6
 
 
+@pytest.mark.long
 def test_what_a_point_uses_is_what_the_budget_rows_count():
     problem, solution = exact(3)
     s = {v.name: x for v, x in zip(problem.model.getVars(), solution.values, strict=True)}
@@ -229,9 +230,12 @@ def test_the_sites_are_those_of_tree_planting_but_for_their_light():
     care = site_care(nets=nets, seed=123)
     plain = tree_planting(nets=nets, seed=123)
     np.testing.assert_array_equal(care.start[0][:, 1:], plain.start[0][:, 1:])
-    sides = [{c.name: p.model.getRhs(c) for c in p.model.getConss()} for p in (care, plain)]
+
+    def sides(problem):
+        return {c.name: problem.model.getRhs(c) for c in problem.model.getConss()}
+
     for name in ("planting budget", "sterilising budget", "planted_0_0"):
-        assert sides[0][name] == sides[1][name]
+        assert sides(care)[name] == sides(plain)[name]
     assert 8 <= care.budgets[1] <= 12
     shared = {v.ptr() for p in care.predictors for v in p.inputs.flat if not isinstance(v, float)}
     assert len(shared) == 6 * 36  # all networks of a site share its inputs
@@ -249,7 +253,7 @@ def test_the_ends_of_the_categories_part_the_published_data():
 
 @pytest.mark.parametrize("doses", [False, True])
 def test_enumeration_refuses_it(doses):
-    with pytest.raises(ProblemError, match=r"light_0 is continuous.*DualDecomposition"):
+    with pytest.raises(ProblemError, match=r"light_0 is continuous.*SequentialMIP"):
         Enumeration().solve(site_care(nets=[mlp(1, 3, 7)] * 4, doses=doses))
 
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_lib.data import Dataset, load_trees, load_water
-from ddmip_lib.predictors import attention, conv1d, lstm, mlp, resnet, train
+from ddmip_book.data import Dataset, load_trees, load_water
+from ddmip_book.networks import attention, conv1d, lstm, mlp, resnet, train
 
 REAL = os.environ.get("DDMIP_DATA_DIR")
 
@@ -261,13 +261,15 @@ class TestCache:
         net.power = 2
         assert not train(net, data, epochs=1).report["cached"]
         net.function = torch.sin  # type: ignore[assignment]
-        assert not any(train(net, data, epochs=1).report["cached"] for _ in range(2))
+        assert [train(net, data, epochs=1).report["cached"] for _ in range(2)] == [False, True]
 
-    def test_unreadable_code_is_never_cached(self, data: Dataset) -> None:
-        space: dict[str, object] = {"nn": nn}
-        exec("class Hidden(nn.Linear):\n    pass", space)
-        hidden = space["Hidden"]
-        net = hidden(2, 1)  # type: ignore[operator]
+    def test_code_that_reads_files_is_never_cached(self, data: Dataset) -> None:
+        class Reader(nn.Linear):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                with open(os.devnull) as file:
+                    return super().forward(x) + len(file.read())
+
+        net = Reader(2, 1)
         assert not any(train(net, data, epochs=1).report["cached"] for _ in range(2))
 
 
@@ -329,6 +331,6 @@ def test_weights_are_those_of_torchs_own_adam_to_the_last_digit(
         optimisers[order.setdefault(id(weight), len(order))].step()
 
     order = dict[int, int]()
-    monkeypatch.setattr("ddmip_lib.predictors.training.take_step", by_torch)
+    monkeypatch.setattr("ddmip_book.networks.training.take_step", by_torch)
     assert torch.equal(weights(found), weights(train(mlp(2, 8, 2, seed=1), data, **recipe)))
     assert len(optimisers) == 6

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from ddmip_lib.baselines.enumeration import Enumeration
-from ddmip_lib.data import load_trees, source
+from ddmip_book.data import load_trees, source
+from ddmip_book.networks import mlp
+from ddmip_book.problems import tree_planting
+from ddmip_lib import Enumeration
 from ddmip_lib.errors import ProblemError
-from ddmip_lib.predictors import mlp
-from ddmip_lib.problems import tree_planting
-from ddmip_lib.proofs.checking import CLOSED
+from ddmip_lib.proofs import CLOSED
 from tests.builders.networks import linear, tree_networks
 
 torch.set_num_threads(1)
@@ -141,8 +141,8 @@ def test_a_survival_below_zero_counts_as_none_and_above_one_as_one():
     solution = Enumeration().solve(problem)
     names = [v.name for v in problem.model.getVars()]
     value = {name: float(v) for name, v in zip(names, solution.values, strict=True)}
-    planted = np.array([[value[f"p_{i}_{k}"] for k in range(4)] for i in range(9)])
-    counted = np.array([[value[f"s'_{i}_{k}"] for k in range(4)] for i in range(9)])
+    planted = np.reshape([value[f"p_{i}_{k}"] for i, k in np.ndindex(9, 4)], (9, 4))
+    counted = np.reshape([value[f"s'_{i}_{k}"] for i, k in np.ndindex(9, 4)], (9, 4))
     np.testing.assert_allclose(counted, planted * np.clip(raw, 0, 1), atol=1e-6)
     np.testing.assert_allclose(np.hstack(solution.outputs), np.maximum(raw, 0), atol=1e-9)
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddmip_lib import data as ddata
-from ddmip_lib.data import Dataset, draw_nonpotable, light_range, load_trees, load_water
-from ddmip_lib.data.standin import content_hash, standin_trees, standin_water
+from ddmip_book import data as ddata
+from ddmip_book.data import Dataset, draw_nonpotable, light_range, load_trees, load_water
+from ddmip_book.data.standin import content_hash, standin_trees, standin_water
 
 REAL = os.environ.get("DDMIP_DATA_DIR")
 needs_real_files = pytest.mark.skipif(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ddmip_lib.predictors import (
+from ddmip_book.networks import (
     attention,
     conv1d,
     describe,
