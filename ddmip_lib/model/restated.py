@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .instance import Instance
+from .products import products
 from .reformulation import Reformulation
 from .series import in_series
 from .switches import indicators, special_ordered_sets
@@ -26,6 +27,7 @@ def trees(r: Reformulation) -> None:
 REFORMULATIONS: tuple[Callable[[Reformulation], None], ...] = (
     indicators,
     special_ordered_sets,
+    products,
     trees,
     in_series,
 )

@@ -418,7 +418,8 @@ class Portfolio:
         program = exact_program(run.instance, self.incumbent.units)
         repair = FeasibilityRepair(self.incumbent, run.deadline, run.seed)
         proved = run.prove(program, repair=repair, patient=patient, source="exact model")
-        self.proof_complete = self.explored = proved.complete
+        self.proof_complete = proved.complete
+        self.explored = proved.complete and not run.instance.milp.others
         if proved.bound == np.inf and self.incumbent.values is None:
             self.status = "infeasible"
         elif run.gap_closed:

@@ -68,6 +68,16 @@ class Quadratic:
     low: float
     high: float
 
+    @property
+    def factors(self) -> list[int]:
+        """The variables of the products."""
+        return sorted({v for one, other, _ in self.products for v in (one, other)})
+
+    def largest_value(self, sizes: ndarray) -> float:
+        """Return a bound of the sum of the absolute terms, from sizes of all variables."""
+        products = sum(abs(a) * sizes[v] * sizes[w] for v, w, a in self.products)
+        return float(products + sum(abs(a) * sizes[v] for v, a in self.linear))
+
 
 @dataclass(frozen=True)
 class MILP:

@@ -3,7 +3,7 @@ input by their breakpoints, others by exact models of their units.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy import ndarray
@@ -14,7 +14,9 @@ from ..model.instance import InputMap, Instance
 from ..model.predictor import Predictor
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
+from ..programs.products import ProductWriter
 from ..programs.program import Program
+from ..programs.scip import OtherConstraint, Quadratic
 from .breakpoints import Curve, curves
 from .encoding import (
     Ends,
@@ -40,8 +42,10 @@ MAX_TABLE_SIZE = 64
 
 
 def has_exact_model(instance: Instance) -> bool:
-    """Return whether a MIP of acceptable size represents all networks and constraints exactly."""
-    if instance.milp.others:
+    """Return whether a MIP of acceptable size represents all networks exactly, and all constraints
+    exactly or, if they are quadratic, up to the digits of their factors.
+    """
+    if not all(is_bounded_quadratic(instance, other) for other in instance.milp.others):
         return False
     try:
         graphs = instance.graphs
@@ -49,6 +53,15 @@ def has_exact_model(instance: Instance) -> bool:
         return False
     piecewise_linear = not any(graph.curved for graph in graphs)
     return piecewise_linear and instance.nonlinear_units <= MAX_EXACT_UNITS
+
+
+def is_bounded_quadratic(instance: Instance, other: OtherConstraint) -> bool:
+    """Return whether a constraint is quadratic, and its factors have finite bounds."""
+    if other.quadratic is None:
+        return False
+    factors = other.quadratic.factors
+    width = instance.milp.upper[factors] - instance.milp.lower[factors]
+    return bool(np.isfinite(width).all())
 
 
 def has_one_input_models(instance: Instance) -> bool:
@@ -126,7 +139,24 @@ def exact_program(
     write_tables(encoder, tables)
     for network in networks:
         network.encode(encoder, box, margin)
+    _encode_products(encoder, instance, tolerance)
     return encoder.program()
+
+
+def _encode_products(encoder: NetworkEncoder, instance: Instance, tolerance: float) -> None:
+    """Bound quadratic constraints, relaxed by the tolerance, whose factors have finite bounds."""
+    writer = ProductWriter(
+        encoder.variable,
+        encoder.add_constraint,
+        encoder.lower,
+        encoder.upper,
+        instance.milp.integer,
+    )
+    for other in instance.milp.others:
+        if is_bounded_quadratic(instance, other):
+            quadratic = cast(Quadratic, other.quadratic)
+            sizes = np.maximum(np.abs(encoder.lower), np.abs(encoder.upper))
+            writer.quadratic(quadratic, tolerance * max(1.0, quadratic.largest_value(sizes)))
 
 
 def _few_combinations(instance: Instance, maximum: int) -> list[ndarray]:
