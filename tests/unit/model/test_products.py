@@ -130,7 +130,7 @@ def test_every_feasible_point_remains_in_the_exact_model(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem, net = price_times_demand(1)
     price = rng.uniform(0.5, 2)
-    demand = float(net(torch.tensor([[price]])).item())
+    demand = float(net(torch.tensor([[price]], dtype=torch.float64)).item())
     sold = rng.uniform(0, max(0.0, 4 + demand - price))
     if not 0 <= sold <= min(2.5, 4 + demand - price):
         return
