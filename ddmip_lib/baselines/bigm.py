@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy import ndarray
-from pyscipopt import MatrixVariable
 from torch import nn
 
 from ..bounds import Bounds, intervals
@@ -20,10 +19,10 @@ from ..errors import UnsupportedNetworkError, of_extra
 from ..methods import Callback, Method, Run
 from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
-from ..model.predictor import LOGIT_MARGIN
+from ..model.predictor import LOGIT_MARGIN, Predictor
 from ..model.solution import Solution
 from ..numerics import power_of_two
-from ..programs.scip import add_start, copy_model, matrix_of, solve_fixed
+from ..programs.scip import MILP, add_start, copy_model, matrix_of, solve_fixed
 from ..programs.scip_program import ScipProgram
 from ..proofs.exact import exact_program
 from .scaled_model import scaled_layers, scaled_model, units_of_variables
@@ -201,8 +200,7 @@ class BigM(Method):
             scaled_network(instance, number, layers[number], unit) for number in range(len(layers))
         ]
         written = scaled_model(instance, unit, self.numerics, run.seed)
-        complete = self._embed(written, instance, networks, run.deadline)
-        return written if complete else None
+        return written if self._embed(written, run, networks) else None
 
     def _by_ranges(self, run: Run) -> ScipProgram | None:
         """Return the model of the proofs (`exact_program`); None where the time ran out."""
@@ -218,83 +216,47 @@ class BigM(Method):
         written.add(program, milp.n_rows)
         return None if run.seconds_left <= 0 else written
 
-    def _embed(
-        self,
-        written: ScipProgram,
-        instance: Instance,
-        networks: list["ScaledNetwork"],
-        deadline: float,
-    ) -> bool:
+    def _embed(self, written: ScipProgram, run: Run, networks: list["ScaledNetwork"]) -> bool:
         """Write every network into the model, a few samples at a time; return whether there was
         time for all.
         """
         from pyscipopt_ml.add_predictor import add_predictor_constr
 
         longest = 0.0  # seconds of a chunk: one that would pass the deadline is not begun
-        for chunk in self._chunks(written, instance, networks):
-            check_time()
-            began = now()
-            if began + longest >= deadline:
-                return False
-            add_predictor_constr(
-                written.model,
-                chunk.net,
-                chunk.inputs,
-                chunk.targets,
-                unique_naming_prefix=chunk.name,
-                output_type="regression",
-                formulation=self.formulation,
-            )
-            longest = max(longest, now() - began)
-        return True
-
-    def _chunks(
-        self, written: ScipProgram, instance: Instance, networks: list["ScaledNetwork"]
-    ) -> Iterator["_Chunk"]:
-        """Yield a few samples of a network after the other; its variables are created before."""
         for number, network in enumerate(networks):
-            inputs = self._input_variables(written, instance.maps[number], network)
-            targets = self._targets(written, instance, number, network)
-            net = nn.Sequential(*network.layers)
-            samples = _samples_per_chunk(net)
-            for first in range(0, len(inputs), samples):
-                chunk = slice(first, first + samples)
-                yield _Chunk(
-                    f"net_{number}_{first}_",
-                    net,
+            inputs = _input_variables(written, network)
+            targets = self._targets(written, run.instance.milp, network)
+            for chunk in network.chunks():
+                check_time()
+                began = now()
+                if began + longest >= run.deadline:
+                    return False
+                add_predictor_constr(
+                    written.model,
+                    network.net,
                     matrix_of(inputs[chunk]),
                     matrix_of(targets[chunk]),
+                    unique_naming_prefix=f"net_{number}_{chunk.start}_",
+                    output_type="regression",
+                    formulation=self.formulation,
                 )
+                longest = max(longest, now() - began)
+        return True
 
-    def _input_variables(
-        self, written: ScipProgram, mapping: InputMap, network: "ScaledNetwork"
-    ) -> ndarray:
-        """Return the input matrix, with a fixed variable for every number."""
-        grid = np.empty(mapping.index.shape, dtype=object)
-        for cell, index in np.ndenumerate(mapping.index):
-            if index >= 0:
-                grid[cell] = written.variables[index]
-            else:
-                value = float(mapping.constant[cell] / network.into[cell[1]])
-                grid[cell] = written.model.addVar(lb=value, ub=value)
-        return grid
-
-    def _targets(
-        self, written: ScipProgram, instance: Instance, number: int, network: "ScaledNetwork"
-    ) -> ndarray:
+    def _targets(self, written: ScipProgram, milp: MILP, network: "ScaledNetwork") -> ndarray:
         """Return the variables of the last layer: outputs, or logits that are tied to classes."""
-        outputs = instance.maps[number].output
-        targets = np.empty(outputs.shape, dtype=object)
-        for cell, index in np.ndenumerate(outputs):
+        targets = np.empty(network.mapping.output.shape, dtype=object)
+        for cell, index in np.ndenumerate(network.mapping.output):
             unit = float(network.out[cell[1]])
-            lower = float(network.bounds.lower[cell]) / unit
-            upper = float(network.bounds.upper[cell]) / unit
-            targets[cell] = instance.predictors[number].output_or_logit(
+            targets[cell] = network.predictor.output_or_logit(
                 written.model,
                 written.variables[index],
-                instance.milp,
+                milp,
                 int(index),
-                (lower, upper),
+                (
+                    float(network.bounds.lower[cell]) / unit,
+                    float(network.bounds.upper[cell]) / unit,
+                ),
                 self.margin / unit,
             )
         return targets
@@ -315,48 +277,41 @@ class BigM(Method):
             add_start(model, model.getVars(), values)
 
 
-class _Chunk(NamedTuple):
-    """A few samples of a network: the prefix of their names, and their variables."""
-
-    name: str
-    net: nn.Sequential
-    inputs: MatrixVariable
-    targets: MatrixVariable
-
-
-def _samples_per_chunk(net: nn.Sequential) -> int:
-    units = sum(layer.out_features for layer in net if isinstance(layer, nn.Linear))
-    return max(1, UNITS_PER_CHUNK // units)
-
-
 def _input_values(written: ScipProgram, instance: Instance, values: ndarray) -> ndarray:
     """Return the network inputs of a point, for all variables of a model; NaN for the others."""
-    position = {v.ptr(): i for i, v in enumerate(written.model.getVars())}
-    scaled = values / written.unit
-    inputs = np.full(len(position), np.nan)
-    for mapping in instance.maps:
-        for index in mapping.index[mapping.index >= 0]:
-            inputs[position[written.variables[index].ptr()]] = scaled[index]
-    return inputs
+    inputs = instance.assignment(instance.inputs(values), rest=np.nan) / written.unit
+    of_variable = {v.ptr(): x for v, x in zip(written.variables, inputs, strict=True)}
+    return np.array([of_variable.get(v.ptr(), np.nan) for v in written.model.getVars()])
 
 
 class ScaledNetwork(NamedTuple):
-    """The layers of a network in other units.
+    """A network in other units.
 
     Attributes
     ----------
-    layers
-        The layers.
+    predictor, mapping
+        The network and the positions of its variables.
+    net
+        Its layers.
     into, out
         Units of inputs and outputs.
     bounds
         Bounds of the network in the user's units.
     """
 
-    layers: list[nn.Module]
+    predictor: Predictor
+    mapping: InputMap
+    net: nn.Sequential
     into: ndarray
     out: ndarray
     bounds: Bounds
+
+    def chunks(self) -> Iterator[slice]:
+        """Yield the samples, a few at a time."""
+        units = sum(layer.out_features for layer in self.net if isinstance(layer, nn.Linear))
+        size = max(1, UNITS_PER_CHUNK // units)
+        for first in range(0, len(self.mapping.index), size):
+            yield slice(first, first + size)
 
 
 def scaled_network(
@@ -374,32 +329,34 @@ def scaled_network(
         Units of the variables, None for 1; those of predictions, which follow from the network, are
         written into it.
     """
-    mapping = instance.maps[number]
+    predictor, mapping = instance.networks[number]
     graph = instance.graph(number)
-    gives_class = instance.predictors[number].gives_class
     bounds = intervals(graph, mapping.box(instance.milp.lower, instance.milp.upper))
-    if unit is None:
-        return ScaledNetwork(layers, np.ones(graph.n_in), np.ones(graph.n_out), bounds)
-    into = _input_units(mapping, unit)
-    integer = instance.milp.integer[mapping.output].any(axis=0) & (not gives_class)
-    scaled, out = scaled_layers(layers, into, _layer_sizes(bounds), integer)
-    if not gives_class:
-        unit[mapping.output] = out
-    return ScaledNetwork(scaled, into, out, bounds)
+    into = np.ones(graph.n_in)
+    out = np.ones(graph.n_out)
+    if unit is not None:
+        into = _input_units(mapping, unit)
+        sizes = [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in bounds.nodes]
+        integer = instance.milp.integer[mapping.output].any(axis=0) & (not predictor.gives_class)
+        layers, out = scaled_layers(layers, into, sizes[1:], integer)
+        if not predictor.gives_class:
+            unit[mapping.output] = out
+    return ScaledNetwork(predictor, mapping, nn.Sequential(*layers), into, out, bounds)
 
 
 def _input_units(mapping: InputMap, unit: ndarray) -> ndarray:
     """Return the unit of each input: that of its variables, or the size of its numbers."""
-    into = np.ones(mapping.index.shape[1])
-    for column, index in enumerate(mapping.index.T):
-        variables = index[index >= 0]
-        if len(variables):
-            into[column] = unit[variables[0]]
-        else:
-            into[column] = power_of_two(np.abs(mapping.constant[:, column]).max())
-    return into
+    numbers = power_of_two(np.abs(mapping.constant).max(axis=0))
+    has_variables = (mapping.index >= 0).any(axis=0)
+    return np.where(has_variables, unit[mapping.index.max(axis=0)], numbers)
 
 
-def _layer_sizes(bounds: Bounds) -> list[ndarray]:
-    """Return the largest absolute values of the units of each layer, over all samples."""
-    return [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in bounds.nodes[1:]]
+def _input_variables(written: ScipProgram, network: ScaledNetwork) -> ndarray:
+    """Return the input matrix, with a fixed variable for every number."""
+    mapping = network.mapping
+    numbers = mapping.constant / network.into
+    grid = np.array(written.variables, dtype=object)[mapping.index]
+    for cell in zip(*np.nonzero(mapping.index < 0), strict=True):
+        value = float(numbers[cell])
+        grid[cell] = written.model.addVar(lb=value, ub=value)
+    return grid

@@ -15,7 +15,7 @@ from ..model.instance import Instance
 from ..model.solution import Solution
 from ..model.verification import TOLERANCE
 from ..numerics import power_of_two
-from ..programs.scip import MILP, excess
+from ..programs.scip import excess
 from ..programs.scip_program import ScipProgram
 from ..proofs.encoding import NetworkEncoder
 from ..proofs.exact import tabulated_program
@@ -103,7 +103,10 @@ class Enumeration(Method):
         """
         instance = run.instance
         incumbent = run.incumbent(with_start=False)
-        tables = self._tables(instance)
+        samples = [np.arange(len(mapping.index)) for mapping in instance.maps]
+        tables = tables_of(instance, samples, self.max_values)
+        if tables is None:
+            self._refuse(instance)
         if run.time_limit <= 0:
             return exact_solution(run, "timelimit", None, {"evaluations": 0})
         details: dict[str, Any] = {"evaluations": sum(len(table.values) for table in tables)}
@@ -124,13 +127,6 @@ class Enumeration(Method):
         if self.check and exact:
             program = partial(tabulated_program, instance, incumbent.units, tables)
         return exact_run(written, run, details, program)
-
-    def _tables(self, instance: Instance) -> list[Table]:
-        samples = [np.arange(len(mapping.index)) for mapping in instance.maps]
-        tables = tables_of(instance, samples, self.max_values)
-        if tables is None:
-            self._refuse(instance)
-        return tables
 
     def _compare(self, run: Run, assignments: ndarray, details: dict[str, Any]) -> Solution:
         """Return the best assignment: the first that is feasible, in order of the objectives."""
@@ -166,22 +162,18 @@ class Enumeration(Method):
                     f"network input {milp.names[index]} is continuous, so its values cannot be"
                     " enumerated: use solve, SequentialMIP or BigM, or make the variable integer."
                 )
-        for key in keys:
-            deciders = listing.determining_variables(np.array(key, dtype=int))
-            assert deciders is not None
-            if listing.combinations(deciders.at, self.max_values) is None:
-                self._refuse_many(milp, deciders.at.tolist())
-        raise AssertionError("no sample takes too many values")
-
-    def _refuse_many(self, milp: MILP, variables: list[int]) -> NoReturn:
-        names = [milp.names[index] for index in variables]
-        if len(names) > 4:
-            names = [*names[:4], "..."]
+        deciding = [listing.determining_variables(np.array(key, dtype=int)) for key in keys]
+        variables = next(
+            each.at.tolist()
+            for each in deciding
+            if each is not None and listing.combinations(each.at, self.max_values) is None
+        )
+        names = [milp.names[index] for index in variables[:4]]
         m = number_of_combinations(milp, tuple(variables))
         raise ProblemError(
-            f"the inputs {', '.join(names)} of one sample take {m} values together, more than"
-            f" max_values={self.max_values}: allow them with Enumeration(max_values={m}), tighten"
-            " bounds, or use solve, SequentialMIP or BigM."
+            f"the inputs {', '.join(names)}{', ...' if len(variables) > 4 else ''} of one sample"
+            f" take {m} values together, more than max_values={self.max_values}: allow them with"
+            f" Enumeration(max_values={m}), tighten bounds, or use solve, SequentialMIP or BigM."
         )
 
 
@@ -193,12 +185,11 @@ def _possibly_feasible(incumbent: Incumbent, assignments: ndarray) -> ndarray:
     milp = incumbent.instance.milp
     largest = np.abs(assignments).max(axis=0, initial=0.0)
     room = 2 * TOLERANCE * incumbent.units.rows(largest)
-    activity = (milp.rows @ assignments.T).T
-    satisfied = (activity >= milp.row_lower - room) & (activity <= milp.row_upper + room)
-    possible = satisfied.all(axis=1)
-    if len(activity) and not possible.any():
-        violation = (excess(activity, *milp.sides) / room).max(axis=1)
-        incumbent.consider(assignments[violation.argmin()])
+    violation = excess((milp.rows @ assignments.T).T, *milp.sides) / room
+    largest_violation = violation.max(axis=1, initial=0.0)
+    possible = largest_violation <= 1
+    if len(possible) and not possible.any():
+        incumbent.consider(assignments[largest_violation.argmin()])
     return np.flatnonzero(possible)
 
 

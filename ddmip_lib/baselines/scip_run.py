@@ -11,7 +11,7 @@ from ..errors import ProblemError
 from ..methods.run import Run
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress, watched
-from ..model.solution import Proof, Solution
+from ..model.solution import Solution
 from ..programs import Program
 from ..programs.scip import add_event_handlers
 from ..programs.scip import optimise as optimise_model
@@ -234,68 +234,50 @@ def exact_solution(
         raise ProblemError(
             "the objective is unbounded: give the variables that carry it finite bounds."
         )
-    details = details | {"solver_status": scip_status}
+    run.details = details | {"solver_status": scip_status}
     if scip_status == "userinterrupt":
-        details["interrupted"] = True
-    outcome = _Outcome(run, scip_status, claimed, margin)
+        run.details["interrupted"] = True
+    proves_nothing = scip_status in ("infeasible", *UNBOUNDED)
+    if claimed is not None and (proves_nothing or not abs(claimed) < SCIP_INFINITY):
+        claimed = None
     if incumbent.objective is None:
-        outcome.decide_without_point()
+        status, bound = _without_point(run, scip_status, claimed, margin)
     else:
-        details |= outcome.decide_with_point()
-        report_progress(bound=outcome.bound)
-    run.details = details
-    return run.solution(outcome.status, bound=outcome.bound, proof=outcome.proof)
+        status, bound = _with_point(run, scip_status, claimed)
+        report_progress(bound=bound)
+    proof = run.proof
+    if run.bound is None or "checked_bound" in run.details:
+        proof = proof_of(incumbent, run.method, False, margin)
+    return run.solution(status, bound=bound, proof=proof)
 
 
-class _Outcome:
-    """Status, bound and proof of a solution: the checked bound where there is one, else SCIP's."""
+def _without_point(
+    run: Run, scip_status: str, claimed: float | None, margin: float
+) -> tuple[str, float | None]:
+    """Return the status and the bound of a run that has found no point."""
+    status = STATUS_OF.get(scip_status, "stopped")
+    if run.lower_bound == np.inf:
+        return "infeasible", None
+    if status != "time_limit" and scip_status != "userinterrupt":
+        return "no_solution_found", run.bound
+    return status, claimed if run.bound is None and not margin else run.bound
 
-    def __init__(self, run: Run, scip_status: str, claimed: float | None, margin: float) -> None:
-        self.run = run
-        self.incumbent = incumbent_of(run)
-        self.scip_status = scip_status
-        self.margin = margin
-        self.status = STATUS_OF.get(scip_status, "stopped")
-        self.claimed = claimed
-        if claimed is not None and not abs(claimed) < SCIP_INFINITY:
-            self.claimed = None
-        if scip_status in ("infeasible", *UNBOUNDED):
-            self.claimed = None
-        self.claim = proof_of(self.incumbent, run.method, False, margin)
-        self.bound = self.claimed
-        self.proof: Proof = self.claim
-        if run.bound is not None and run.proof is not None:
-            self.bound = run.bound
-            self.proof = run.proof
 
-    def decide_without_point(self) -> None:
-        if self.run.lower_bound == np.inf:
-            self.status = "infeasible"
-            self.bound = None
-        elif self.status != "time_limit" and self.scip_status != "userinterrupt":
-            self.status = "no_solution_found"
-        restricted = self.margin or self.status == "no_solution_found"
-        if restricted and not self.proof.checked:
-            self.bound = None
+def _with_point(run: Run, scip_status: str, claimed: float | None) -> tuple[str, float | None]:
+    """Return the status and the bound of a run with a verified point.
 
-    def decide_with_point(self) -> dict[str, Any]:
-        """Return further details.
-
-        The verified objective is better than SCIP's bound where a logit lies inside the margin, or
-        where SCIP is wrong.
-        """
-        gap, tolerance = _gap(self.incumbent, self.claimed)
-        claimed_optimal = self.status == "claimed_optimal"
-        if self.run.gap_closed:
-            self.status = "optimal"
-        elif claimed_optimal and self.claimed is not None and abs(gap) <= tolerance:
-            details = {"checked_bound": self.bound} if self.proof.checked else {}
-            self.proof = self.claim
-            self.bound = self.claimed
-            return details
-        else:
-            if not self.proof.checked and gap < -tolerance:
-                self.bound = None
-            if claimed_optimal or self.status == "no_solution_found":
-                self.status = "stopped"
-        return {}
+    Its objective is better than SCIP's bound where a logit lies inside the margin, or where SCIP is
+    wrong.
+    """
+    bound = claimed if run.bound is None else run.bound
+    if run.gap_closed:
+        return "optimal", bound
+    gap, tolerance = _gap(incumbent_of(run), claimed)
+    status = STATUS_OF.get(scip_status, "stopped")
+    if status == "claimed_optimal" and claimed is not None and abs(gap) <= tolerance:
+        if run.bound is not None:
+            run.details["checked_bound"] = run.bound
+        return status, claimed
+    if run.bound is None and gap < -tolerance:
+        bound = None
+    return ("time_limit" if status == "time_limit" else "stopped"), bound

@@ -165,30 +165,24 @@ class _Descent:
     def step(self) -> None:
         """Take a projected gradient step, and evaluate its rounded point."""
         settings = self.settings
+        relaxation = self.relaxation
         self.steps += 1
-        _, gradient, self.violation = self.relaxation.loss(self.v, settings.penalty)
+        _, gradient, self.violation = relaxation.loss(self.v, settings.penalty)
         rate = settings.learning_rate * (1 + settings.decay * self.steps) ** -0.5
         take_step(self.values, gradient, rate, self.moments, self.steps)
         point = self.values.numpy()
         milp = self.run.instance.milp
         np.clip(point, milp.lower, milp.upper, out=point)
-        if settings.repaired:
-            self._evaluate_repaired(point)
-        elif self.violation <= ZERO_VIOLATION:  # before the step
-            self._claim(point)
-
-    def _evaluate_repaired(self, point: ndarray) -> None:
-        if self.relaxation.needs_completion:
+        if settings.repaired and relaxation.needs_completion:
             seconds = min(COMPLETION_SECONDS, self.run.seconds_left)
-            self.incumbent.consider_inputs(self.relaxation.repair(point), seconds)
-        else:
-            self.incumbent.consider(self.relaxation.repair(point))
-
-    def _claim(self, point: ndarray) -> None:
-        cost = self.relaxation.own_cost @ point
-        if cost < self.claimed_cost:
-            self.claimed_cost = cost
-            self.claimed = self.run.instance.rounded(point)
+            self.incumbent.consider_inputs(relaxation.repair(point), seconds)
+        elif settings.repaired:
+            self.incumbent.consider(relaxation.repair(point))
+        elif self.violation <= ZERO_VIOLATION:  # before the step
+            cost = relaxation.own_cost @ point
+            if cost < self.claimed_cost:
+                self.claimed_cost = cost
+                self.claimed = self.run.instance.rounded(point)
 
     def details(self) -> dict[str, Any]:
         """Return the details of the solution; the claimed point is verified."""
@@ -257,9 +251,8 @@ class PenalisedRelaxation:
     def start(self, inputs: list[ndarray] | None) -> ndarray:
         """Return the given network inputs, also fractional; all else nearest to 0 in the box."""
         milp = self.instance.milp
-        if inputs is None:
-            return np.clip(0.0, milp.lower, milp.upper)
-        return np.clip(self.instance.assignment(inputs, rest=0.0), milp.lower, milp.upper)
+        values = 0.0 if inputs is None else self.instance.assignment(inputs, rest=0.0)
+        return np.clip(values, milp.lower, milp.upper)
 
     def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
         """Evaluate the penalised objective.
