@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -22,15 +22,6 @@ MAX_SECONDS_TO_VERIFY = 10.0
 """Time limit for the verification of one iterate, in seconds."""
 DESCENT_ROUNDING = 1e-9
 """Relative rounding error that the descent test tolerates."""
-
-
-class IterationTimes(NamedTuple):
-    """Times of one iteration, in seconds of the clock in force."""
-
-    began: float
-    mip_ended: float
-    nn_ended: float
-    solver: float  #: Seconds inside SCIP or PIQP.
 
 
 @renamed_fields(mip="mip_block", nn="nn_block", sub="subproblem")
@@ -130,11 +121,6 @@ class ADMMState:
         return self.call.deadline
 
     @property
-    def began(self) -> float:
-        """Start of the call, in seconds of the clock in force."""
-        return self.call.began
-
-    @property
     def seconds(self) -> float:
         """Seconds since the start of the call."""
         return self.call.seconds
@@ -151,7 +137,7 @@ class ADMMState:
         if self.restore is not None and self.split.constrains_outputs and not self.last.feasible:
             self.restore(self.split.users(self.x))
 
-    def record(self, primal: float, dual: float, times: IterationTimes) -> None:
+    def record(self, primal: float, dual: float, **seconds: float) -> None:
         """Report the evaluated point u, verify x by the true network as a candidate for the
         incumbent, and add this iteration to the history.
 
@@ -159,15 +145,20 @@ class ADMMState:
         ----------
         primal, dual
             The residuals.
-        times
-            Start of the iteration, end of each block, and seconds inside the solver.
+        **seconds
+            Seconds of the MIP block, of its solver, and of the NN block: `seconds_mip`,
+            `seconds_solver`, `seconds_nn`.
         """
         assert self.x is not None
         lagrangian = self.lagrangian()
         if self.incumbent.on_point is not None:
             self.incumbent.on_point(self.split.points(self.u))
-        seconds = min(MAX_SECONDS_TO_VERIFY, self.seconds_left)
-        self.last = self.split.verify(self.incumbent, self.x, seconds)
+        values = self.split.users(self.x)
+        if self.split.couples_outputs:  # y and what depends on it may differ from f(x)
+            limit = min(MAX_SECONDS_TO_VERIFY, self.seconds_left)
+            self.last = self.incumbent.consider_inputs(values, limit)
+        else:
+            self.last = self.incumbent.consider(values)
         iteration = Iteration(
             k=len(self.history) + 1,
             objective=self.last.objective if self.last.feasible else np.nan,
@@ -177,10 +168,8 @@ class ADMMState:
             rho=self.rho.inputs,
             rho_outputs=self.rho.outputs if self.split.couples_outputs else np.nan,
             lagrangian=lagrangian,
-            seconds_mip=times.mip_ended - times.began,
-            seconds_solver=times.solver,
-            seconds_nn=times.nn_ended - times.mip_ended,
             seconds=self.seconds,
+            **seconds,
         )
         self.history.append(iteration)
 

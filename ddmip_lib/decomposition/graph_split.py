@@ -19,12 +19,11 @@ from pyscipopt import Model
 
 from ..bounds.layer_list import output_range
 from ..errors import UnsupportedNetworkError
-from ..model.incumbent import Incumbent
+from ..model.assignments import integers_between
 from ..model.instance import InputMap, Instance
 from ..model.onoff import find_onoff
 from ..model.predictor import LOGIT_MARGIN, Predictor
-from ..model.verification import Verification
-from ..programs.scip import MILP, copy_model, has_point, read_model
+from ..programs.scip import MILP, copy_model, read_model
 from .penalty import Penalty, Sweeps
 from .split import Split
 
@@ -115,14 +114,6 @@ class GraphSplit(Split):
         with torch.no_grad():
             return np.concatenate([u, self.outputs(torch.tensor(u)).numpy()])
 
-    def verify(self, incumbent: Incumbent, x: ndarray, seconds: float) -> Verification:
-        """Submit x to the incumbent, re-solved with fixed inputs and the true network's outputs."""
-        return incumbent.consider_inputs(self.users(x), seconds)
-
-    def proves_infeasible(self, seconds: float) -> bool:
-        """Return whether SCIP proves the user's model, without output ranges, infeasible."""
-        return not has_point(copy_model(self.instance.model), seconds)
-
     def scale(self, gain: float, seed: int) -> Penalty:
         r"""Return penalties at which moving all copies across their ranges costs the whole gain.
 
@@ -180,9 +171,13 @@ def output_ranges(predictor: Predictor, where: InputMap, s: MILP) -> OutputRange
     discrete = (where.at(s.integer) > 0) | (lower == upper)
     counts = np.prod(upper - lower + 1, axis=1)
     if discrete.all() and (counts <= MAX_ENUMERATED_INPUTS).all():
-        points = list(map(_integer_points, lower, upper))
+        values = [map(_integers, *sides) for sides in zip(lower, upper, strict=True)]
+        points = [np.array(list(itertools.product(*each))) for each in values]
         if all(map(len, points)):  # else SCIP will find that a box holds no integer
-            return _enumerated_range(predictor, points)
+            tables = [predictor.finite_raw(each) for each in points]
+            low = np.array([table.min(axis=0) for table in tables])
+            high = np.array([table.max(axis=0) for table in tables])
+            return OutputRange(low, high, high - low, True)
     sampled = _sampled_range(predictor, lower, upper)
     try:
         return OutputRange(*output_range(predictor.net, lower, upper), sampled.width, True)
@@ -190,23 +185,9 @@ def output_ranges(predictor: Predictor, where: InputMap, s: MILP) -> OutputRange
         return sampled
 
 
-def _integer_points(lower: ndarray, upper: ndarray) -> ndarray:
-    """All inputs of one sample."""
-    return np.array(list(itertools.product(*map(_integers, lower, upper))))
-
-
 def _integers(lower: float, upper: float) -> ndarray:
     """The integers from lower to upper; a fixed input has its value alone."""
-    if lower == upper:
-        return np.array([lower])
-    return np.arange(np.ceil(lower - 1e-9), np.floor(upper + 1e-9) + 1)
-
-
-def _enumerated_range(predictor: Predictor, points: list[ndarray]) -> OutputRange:
-    tables = [predictor.finite_raw(table) for table in points]
-    low = np.array([table.min(axis=0) for table in tables])
-    high = np.array([table.max(axis=0) for table in tables])
-    return OutputRange(low, high, high - low, True)
+    return np.array([lower]) if lower == upper else integers_between(lower, upper)
 
 
 def _sampled_range(predictor: Predictor, lower: ndarray, upper: ndarray) -> OutputRange:

@@ -100,28 +100,17 @@ class QPBlock:
         rho = rho[self.mine]
         began = now()
         if self.knapsacks is not None and (rho > 0).all():
-            return self._result(self._solve_by_sorting(self.knapsacks, cost, rho), began)
-        x = self._solve_by_piqp(cost, rho)
-        if x is not None:
-            return self._result(x, began)
-        # an interior-point method cannot prove infeasibility
-        seconds = min(MAX_SECONDS_FOR_INFEASIBILITY, deadline - now())
-        feasible = has_point(self.split.block_model(), seconds)
-        return BlockResult(None, "stopped" if feasible else "infeasible")
-
-    def _result(self, x: ndarray, began: float) -> BlockResult:
+            x = self.knapsacks.solve(-cost[self.slots] / rho, rho)
+        else:
+            x = self._solve_by_piqp(cost, rho)
         seconds = now() - began
+        if x is None:  # an interior-point method cannot prove infeasibility
+            limit = min(MAX_SECONDS_FOR_INFEASIBILITY, deadline - now())
+            feasible = has_point(self.split.block_model(), limit)
+            return BlockResult(None, "stopped" if feasible else "infeasible")
         values = np.zeros(self.split.milp.n_variables)
         values[self.kept] = x
         return BlockResult(values, "solved", seconds)
-
-    def _solve_by_sorting(self, block: KnapsackBlock, cost: ndarray, rho: ndarray) -> ndarray:
-        coupled, moves = block.solve(-cost[self.slots] / rho, rho)
-        x = np.zeros(self.kept.size)
-        x[self.slots] = coupled
-        exists = block.move >= 0
-        x[block.move[exists]] = moves[exists]
-        return x
 
     def _solve_by_piqp(self, cost: ndarray, rho: ndarray) -> ndarray | None:
         """The minimiser, or None if the end point of PIQP is infeasible."""

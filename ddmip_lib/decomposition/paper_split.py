@@ -14,8 +14,6 @@ in the limit, so each constraint is tightened by $t_j \ge 0$, which increases by
 $x^k$ and decreases by the slack ($\tau t_j$ is the multiplier in an augmented Lagrangian).
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -25,9 +23,7 @@ from scipy.special import expit
 
 from ..errors import ProblemError
 from ..model.gradients import vjp
-from ..model.incumbent import Incumbent
 from ..model.instance import Instance
-from ..model.verification import Verification
 from ..programs.scip import copy_model
 from .penalty import Penalty
 from .split import Split
@@ -125,13 +121,12 @@ class PaperSplit(Split):
         """Write the constraints on outputs and the bounds of outputs as rows_u u + rows_y y <=
         rows_b.
         """
+        milp = self.milp
         outputs = self.output_positions
-        rows, lower, upper = self._user_constraints(on_outputs)
-        bounds = sp.identity(self.milp.n_variables, format="csc")[outputs]
+        rows = milp.rows[on_outputs].tocsc()
+        bounds = sp.identity(milp.n_variables, format="csc")[outputs]
         left = sp.vstack([rows, -rows, bounds, -bounds], format="csc")
-        right = np.concatenate([upper, -lower, *self._output_bounds()])
-        fixed = self.milp.lower[outputs] == self.milp.upper[outputs]
-        is_equality = np.concatenate([np.tile(lower == upper, 2), np.tile(fixed, 2)])
+        right, is_equality = self._right_hand_sides(on_outputs)
         kept = np.isfinite(right)
         rows_u = left[:, self.inputs].tocsr()[kept]
         rows_y = left[:, outputs].tocsr()[kept]
@@ -143,24 +138,23 @@ class PaperSplit(Split):
         self.constraint_has_interior = torch.tensor(~is_equality[kept])
         self._margin = CONSTRAINT_MARGIN * self.constraint_has_interior.double()
 
-    def _user_constraints(self, on_outputs: ndarray) -> tuple[sp.csc_matrix, ndarray, ndarray]:
-        """Matrix and sides of the constraints on outputs, less the terms of fixed variables."""
-        milp = self.milp
-        fixed = np.where(milp.lower >= milp.upper, milp.lower, 0.0)
-        fixed[self.output_positions] = 0.0
-        rows = milp.rows[on_outputs].tocsc()
-        constant = rows @ fixed
-        return rows, milp.row_lower[on_outputs] - constant, milp.row_upper[on_outputs] - constant
-
-    def _output_bounds(self) -> tuple[ndarray, ndarray]:
-        """Upper bounds of the outputs and of their negatives, without the bounds 0 and 1 that every
-        class satisfies.
+    def _right_hand_sides(self, on_outputs: ndarray) -> tuple[ndarray, ndarray]:
+        """Right-hand sides of the constraints on outputs, less the terms of fixed variables, and of
+        the bounds of outputs; and which of them are those of equalities.
         """
-        lower = self.milp.lower[self.output_positions]
-        upper = self.milp.upper[self.output_positions]
+        milp = self.milp
+        fixed = np.where((milp.lower >= milp.upper) & ~self.instance.is_output, milp.lower, 0.0)
+        constant = milp.rows[on_outputs] @ fixed
+        row_lower = milp.row_lower[on_outputs] - constant
+        row_upper = milp.row_upper[on_outputs] - constant
+        lower = milp.lower[self.output_positions]
+        upper = milp.upper[self.output_positions]
+        equalities = [row_lower == row_upper] * 2 + [lower == upper] * 2
+        # every class satisfies the bounds 0 and 1
         classes = self.instance.classes
         lower = np.where(classes & (lower <= 0), -np.inf, lower)
-        return np.where(classes & (upper >= 1), np.inf, upper), -lower
+        upper = np.where(classes & (upper >= 1), np.inf, upper)
+        return np.concatenate([row_upper, -row_lower, upper, -lower]), np.concatenate(equalities)
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         r"""Return $\hat y$: a prediction as it is, a class by the sigmoid of its logit."""
@@ -208,14 +202,6 @@ class PaperSplit(Split):
                 model.delCons(constraint)
         return model
 
-    def verify(self, incumbent: Incumbent, x: ndarray, seconds: float) -> Verification:
-        """Submit x to the incumbent: the block owns all variables but the outputs."""
-        return incumbent.consider(self.users(x))
-
-    def proves_infeasible(self, seconds: float) -> bool:
-        """Return True: the constraints of the block are some of the user's."""
-        return True
-
     def scale(self, gain: float, seed: int) -> Penalty:
         r"""Return $4\,\mathrm{rms}(\nabla F)$ divided by half the width of the box.
 
@@ -228,8 +214,7 @@ class PaperSplit(Split):
         gradient = self._gradients([self.start])
         of_networks = gradient - self.cost[self.inputs] * self.input_unit
         if integer.any() or np.abs(of_networks).max() < ZERO_GRADIENT:
-            sampled = self._sample(SCALE_SAMPLES, np.random.default_rng(seed))
-            gradient = self._gradients([self.start, *sampled])
+            gradient = self._gradients([self.start, *self._sample(SCALE_SAMPLES, seed)])
         if integer.any():
             gradient = (gradient * self.input_unit)[:, integer]
             scale = INTEGER_SCALE * np.sqrt(np.mean(gradient**2))
@@ -239,11 +224,10 @@ class PaperSplit(Split):
             scale = CONTINUOUS_SCALE * np.sqrt(np.mean(gradient**2)) / half_width
         return Penalty.both(float(scale) if scale > 1e-12 else 1.0)
 
-    def _sample(self, n: int, rng: np.random.Generator) -> Iterator[ndarray]:
-        """Yield random points of the box."""
+    def _sample(self, n: int, seed: int) -> ndarray:
+        """Return random points of the box."""
         lower, upper = self.box
-        for _ in range(n):
-            yield lower + (upper - lower) * rng.random(lower.size)
+        return lower + (upper - lower) * np.random.default_rng(seed).random((n, lower.size))
 
     def _gradients(self, points: list[ndarray]) -> ndarray:
         """Gradients of F in units of `input_unit`, without the hinge unless the objective is
@@ -263,7 +247,7 @@ class PaperSplit(Split):
         values = []
         constraint_gradients = []
         cost_gradients = []
-        for sample in self._sample(HINGE_SAMPLES, np.random.default_rng(0)):
+        for sample in self._sample(HINGE_SAMPLES, seed=0):
             u = torch.tensor(sample, requires_grad=True)
             value = self.rows_u @ u + self.rows_y @ self.outputs(u)
             values.append(value.detach())

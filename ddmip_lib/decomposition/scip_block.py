@@ -124,10 +124,10 @@ class MILPBlock:
         """
         split = self.split
         linear = [c for c in self.model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
-        rows = np.flatnonzero(split.mip_constraints).tolist()
-        constraints = dict(zip(rows, linear, strict=True))
-        of_others = abs(split.milp.rows) @ (split.owned & ~self.mask) > 0
-        for row in np.flatnonzero(split.mip_constraints & of_others).tolist():
+        rows = np.flatnonzero(split.mip_constraints)
+        constraints = dict(zip(rows.tolist(), linear, strict=True))
+        of_others = abs(split.milp.rows[rows]) @ (split.owned & ~self.mask) > 0
+        for row in rows[of_others].tolist():
             self.model.delCons(constraints[row])
         return constraints
 
@@ -135,13 +135,13 @@ class MILPBlock:
         milp = self.split.milp
         coupled = self.split.coupled
         mine = self.mask[coupled]
-        position = {v: j for j, v in enumerate(coupled.tolist())}
         self.onoff = find_onoff(milp, coupled[mine], self.split.mip_constraints)
-        self.switched = np.array([position[o.variable] for o in self.onoff], dtype=int)
+        is_switched = np.isin(coupled, [o.variable for o in self.onoff])
+        self.switched = np.flatnonzero(is_switched)
         self.switches = np.array([o.switch for o in self.onoff], dtype=int)
         self.binary = mine & milp.binary[coupled]
         self.linear = np.flatnonzero(mine)
-        self.squared = np.setdiff1d(np.flatnonzero(mine & ~self.binary), self.switched)
+        self.squared = np.flatnonzero(mine & ~self.binary & ~is_switched)
 
     def _add_square(self, x: Variable) -> Variable:
         """Add a variable z >= x^2, with equality wherever z is minimised."""
@@ -242,26 +242,19 @@ class MILPBlock:
         """
         if not self.onoff:
             return values
+        milp = self.split.milp
         at = self.split.coupled[self.switched]
         values = values.copy()
         values[at] = 0.0
-        lower, upper = self._implied_bounds(values, at)
-        values[at] = np.clip(free, lower, np.maximum(lower, upper))
-        return values
-
-    def _implied_bounds(self, values: ndarray, at: ndarray) -> tuple[ndarray, ndarray]:
-        """Bounds of the variables `at`, which are zero in `values`, that follow from their
-        constraints.
-        """
-        milp = self.split.milp
         row = np.concatenate([o.replaced for o in self.onoff])
         owner = np.repeat(np.arange(len(self.onoff)), [len(o.replaced) for o in self.onoff])
         activity = milp.rows[row] @ values
         coefficient = np.asarray(milp.rows[row, at[owner]]).ravel()
-        one = (milp.row_lower[row] - activity) / coefficient
-        other = (milp.row_upper[row] - activity) / coefficient
+        sides = np.array([milp.row_lower[row], milp.row_upper[row]])
+        ends = np.sort((sides - activity) / coefficient, axis=0)
         lower = milp.lower[at].copy()
         upper = milp.upper[at].copy()
-        np.maximum.at(lower, owner, np.minimum(one, other))
-        np.minimum.at(upper, owner, np.maximum(one, other))
-        return lower, upper
+        np.maximum.at(lower, owner, ends[0])
+        np.minimum.at(upper, owner, ends[1])
+        values[at] = np.clip(free, lower, np.maximum(lower, upper))
+        return values

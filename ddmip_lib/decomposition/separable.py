@@ -36,8 +36,10 @@ class KnapsackBlock(NamedTuple):
 
     Attributes
     ----------
+    coupled
+        Indices of the coupled variables in the block, (k,).
     lower, upper
-        Bounds of the coupled variables, (k,).
+        Their bounds, (k,).
     base
         Their values without moves $w$, (k,).
     move
@@ -54,6 +56,7 @@ class KnapsackBlock(NamedTuple):
         Right-hand sides $R$, (m,).
     """
 
+    coupled: ndarray
     lower: ndarray
     upper: ndarray
     base: ndarray
@@ -103,10 +106,10 @@ class KnapsackBlock(NamedTuple):
             return None
         max_distance = np.minimum(limit, [upper - base, base - lower])
         knapsacks = _read_inequalities(move, rate, inequalities)
-        return cls(lower, upper, base, move, rate, max_distance, *knapsacks)
+        return cls(coupled, lower, upper, base, move, rate, max_distance, *knapsacks)
 
-    def solve(self, target: ndarray, rho: ndarray) -> tuple[ndarray, ndarray]:
-        r"""Minimise $\sum_i \tfrac{\rho_i}{2} (x_i - t_i)^2$ over the block.
+    def solve(self, target: ndarray, rho: ndarray) -> ndarray:
+        r"""Return the minimiser of $\sum_i \tfrac{\rho_i}{2} (x_i - t_i)^2$ over the block.
 
         Parameters
         ----------
@@ -114,11 +117,6 @@ class KnapsackBlock(NamedTuple):
             The minimisers $t$ without constraints.
         rho
             The weights.
-
-        Returns
-        -------
-        tuple of two numpy.ndarray
-            The coupled variables, and the moves of shape (2, k).
         """
         difference = target - self.base
         wanted = np.maximum([difference, -difference], 0.0)
@@ -130,12 +128,13 @@ class KnapsackBlock(NamedTuple):
         weight = np.broadcast_to(rho, wanted.shape)
         for r in np.flatnonzero(used > self.capacity):
             at = (self.constraint == r) & (distance > 0)
-            use = self.use[at]
-            longest = self.max_distance[at]
-            mu = _multiplier(use, longest, wanted[at], weight[at], self.capacity[r])
-            distance[at] = np.clip(wanted[at] - mu * use / weight[at], 0.0, longest)
-        x = self.base + distance[0] - distance[1]
-        return np.clip(x, self.lower, self.upper), distance / self.rate
+            data = (each[at] for each in (self.use, self.max_distance, wanted, weight))
+            distance[at] = _solve_knapsack(*data, self.capacity[r])
+        x = np.zeros(self.coupled.size + np.count_nonzero(self.move >= 0))
+        x[self.coupled] = np.clip(self.base + distance[0] - distance[1], self.lower, self.upper)
+        exists = self.move >= 0
+        x[self.move[exists]] = (distance / self.rate)[exists]
+        return x
 
 
 def _read_equalities(
@@ -192,23 +191,23 @@ def _has_structure(
     return bool((g_lower <= 0).all() and (g_upper >= 0).all())
 
 
-def _multiplier(
+def _solve_knapsack(
     use: ndarray, longest: ndarray, wanted: ndarray, rho: ndarray, capacity: float
-) -> float:
-    """Return the multiplier at which a knapsack constraint holds with equality.
+) -> ndarray:
+    """Return the distances of a knapsack constraint that holds with equality.
 
-    The total use is linear between breakpoints: a distance begins to decrease at the first of its
-    own and is 0 from the second on.
+    The total use is linear in the multiplier between breakpoints: a distance begins to decrease at
+    the first of its own and is 0 from the second on.
     """
     decrease = use**2 / rho  # of the total use, for one unit of the multiplier
     ends = np.concatenate([np.maximum(wanted - longest, 0.0), wanted])
-    breakpoints = ends * np.concatenate([rho / use, rho / use])
+    breakpoints = ends * np.tile(rho / use, 2)
     order = np.argsort(breakpoints, kind="stable")
     breakpoints = breakpoints[order]
     decrease = np.concatenate([decrease, -decrease])[order].cumsum()
-    total_use = float(use @ np.minimum(wanted, longest)) - np.concatenate(
-        [[0.0], (decrease[:-1] * (breakpoints[1:] - breakpoints[:-1])).cumsum()]
-    )
+    steps = np.append(0.0, decrease[:-1] * np.diff(breakpoints))
+    total_use = float(use @ np.minimum(wanted, longest)) - steps.cumsum()
     last = max(int((total_use > capacity).sum()) - 1, 0)  # the last one with too large a use
     smallest = 1e-300  # without it 0 / 0 where rounding leaves no decrease
-    return float(breakpoints[last] + (total_use[last] - capacity) / max(decrease[last], smallest))
+    mu = breakpoints[last] + (total_use[last] - capacity) / max(decrease[last], smallest)
+    return np.clip(wanted - mu * use / rho, 0.0, longest)

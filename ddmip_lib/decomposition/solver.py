@@ -20,8 +20,9 @@ from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import Solution
+from ..programs.scip import copy_model, has_point
 from ..renamed import renamed_keywords
-from .admm_state import ADMMState, IterationTimes
+from .admm_state import ADMMState
 from .barrier import LogBarrier
 from .graph_split import GraphSplit
 from .mip_block import mip_block, potential_gain
@@ -275,7 +276,7 @@ class DualDecomposition(Method):
         state.subproblem = NNSubproblem(state.split, state.w, state.lam, state.rho, state.deadline)
         state.u = state.nn_block.step(state.subproblem, state.u)
         state.copies = state.split.copies(state.u)
-        times = IterationTimes(began, mip_ended, now(), block.seconds)
+        nn_ended = now()
         # multiplier update, with the penalty of both steps
         r = state.copies - state.w
         state.lam = state.lam + rho * r
@@ -286,7 +287,13 @@ class DualDecomposition(Method):
         primal = state.split.residual(r)
         dual = state.split.residual(rho * (state.copies - before.copies), -1)
         # the iterate, verified by the true network; then the penalty of the next iteration
-        state.record(max(primal), max(dual), times)
+        state.record(
+            max(primal),
+            max(dual),
+            seconds_mip=mip_ended - began,
+            seconds_solver=block.seconds,
+            seconds_nn=nn_ended - mip_ended,
+        )
         if state.seconds_left <= 0:  # a truncated block shows nothing about convergence
             state.stopped = "time_limit"
         else:
@@ -391,36 +398,31 @@ class DualDecomposition(Method):
         """
         states: list[ADMMState] = run.state
         state = next((state for state in reversed(states) if state.improved), states[-1])
-        run.details = self._details(state, len(states), interrupted=cut_short == "stopped")
-        status = self._status(state, states[-1].stopped, cut_short)
+        state.incumbent.confirm_on_cpu()
+        run.details = {"split": state.split.name, **state.nn_block.remarks()}
+        if len(states) > 1:
+            run.details["runs"] = len(states)
+        if cut_short == "stopped":
+            run.details["interrupted"] = True
+        if state.incumbent.completed:
+            run.details["points"] = len(state.incumbent.completed)
+        ended_by = cut_short or states[-1].stopped
+        status = ended_by if ended_by in ("time_limit", "stopped") else state.stopped
+        assert status is not None
+        found = state.incumbent.values is not None
+        if status == "infeasible" and (found or not self._proves_infeasible(state)):
+            status = "stopped"
+        unproved = status not in ("infeasible", "time_limit")
+        if not found and unproved and cut_short != "stopped":
+            status = "no_solution_found"
         last = state.last
         objective = last.objective if last is not None and last.feasible else None
         return run.solution(status, objective_last=objective)
 
-    def _status(self, state: ADMMState, ended_by: str | None, cut_short: str | None) -> str:
-        """Status of the solution, given the best run and the status of the last one."""
-        state.incumbent.confirm_on_cpu()
-        stopped = cut_short or ended_by
-        if stopped not in ("time_limit", "stopped"):
-            stopped = state.stopped
-        assert stopped is not None
-        if stopped == "infeasible":
-            seconds = min(MAX_SECONDS_TO_PROVE, state.seconds_left)
-            if state.incumbent.values is not None or not state.split.proves_infeasible(seconds):
-                stopped = "stopped"
-        if state.incumbent.values is not None or cut_short == "stopped":
-            return stopped
-        return stopped if stopped in ("infeasible", "time_limit") else "no_solution_found"
-
-    def _details(self, state: ADMMState, n_runs: int, interrupted: bool) -> dict[str, Any]:
-        details: dict[str, Any] = {
-            "split": state.split.name,
-            **state.nn_block.remarks(),
-        }
-        if n_runs > 1:
-            details["runs"] = n_runs
-        if interrupted:
-            details["interrupted"] = True
-        if state.incumbent.completed:
-            details["points"] = len(state.incumbent.completed)
-        return details
+    def _proves_infeasible(self, state: ADMMState) -> bool:
+        """Whether the user's model is infeasible, as the MIP block is."""
+        if not state.split.couples_outputs:  # the constraints of the block are some of the user's
+            return True
+        # the block's output ranges may be estimates
+        seconds = min(MAX_SECONDS_TO_PROVE, state.seconds_left)
+        return not has_point(copy_model(state.split.instance.model), seconds)

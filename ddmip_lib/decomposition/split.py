@@ -21,10 +21,8 @@ from scipy.sparse.csgraph import connected_components
 from ..device import place
 from ..errors import ProblemError
 from ..model.gradients import vjp
-from ..model.incumbent import Incumbent
 from ..model.instance import InputMap, Instance
 from ..model.onoff import OnOff
-from ..model.verification import Verification
 from ..programs.scip import MILP
 from .penalty import DescentTest, Penalty, PenaltyRule, Sweeps
 
@@ -115,8 +113,8 @@ class Split:
         Positions of the coupled network inputs in `milp`.
     coupled
         Positions of all coupled variables in `milp`: network inputs first, then outputs.
-    box
-        Lower and upper bounds of the coupled inputs.
+    box, box_tensors
+        Lower and upper bounds of the coupled inputs; the same in units of `input_unit`.
     input_unit
         Units in which the blocks count inputs: 1 for an integer, the range of a continuous input,
         divided by their mean.
@@ -151,6 +149,7 @@ class Split:
     rows_y: torch.Tensor
     rows_b: torch.Tensor = torch.zeros(0, dtype=torch.float64)
     tightening: torch.Tensor = torch.zeros(0, dtype=torch.float64)
+    constraint_has_interior: torch.Tensor = torch.zeros(0, dtype=torch.bool)
     hinge_weight = 1.0
     cycles = Sweeps()
     restart_cycle = Sweeps(low=RESTART_CYCLE_START, lengths=(RESTART_CYCLE_LENGTH,))
@@ -173,6 +172,7 @@ class Split:
         unit = np.where(self.milp.integer[self.inputs], 1.0, width)
         self.input_unit: ndarray = unit / unit.mean() if weighted else np.ones(len(unit))
         self.short_step = SHORT_STEP * width / self.input_unit
+        self.box_tensors = [torch.tensor(end / self.input_unit) for end in self.box]
         self.gathers = [Gather(mapping, self.milp, self.inputs) for mapping in instance.maps]
         self.nets: list[Callable[[torch.Tensor], torch.Tensor]] = [
             predictor.net for predictor in instance.predictors
@@ -187,9 +187,10 @@ class Split:
         lower, upper = self.box
         if inputs is None:
             unit_noise = np.random.default_rng(0).uniform(-1, 1, lower.size)
-            jitter = START_JITTER * (upper - lower) * unit_noise
-            return np.clip(np.clip(0.0, lower, upper) + jitter, lower, upper)
-        return np.clip(self.instance.assignment(inputs, rest=0.0)[self.inputs], lower, upper)
+            u = np.clip(0.0, lower, upper) + START_JITTER * (upper - lower) * unit_noise
+        else:
+            u = self.instance.assignment(inputs, rest=0.0)[self.inputs]
+        return np.clip(u, lower, upper)
 
     # the NN block
 
@@ -284,32 +285,19 @@ class Split:
         """Change the surrogate of a class at the end of a penalty cycle."""
 
     def _find_groups(self, rows_u: sp.csr_matrix, rows_y: sp.csr_matrix) -> None:
-        """Find the independent groups of u: the connected components of the graph of inputs,
-        samples and constraints.
+        """Find the independent groups of u: the connected components of the graph of inputs and
+        outputs, whose edges are samples and constraints.
         """
-        inputs_of_samples = sp.vstack(list(map(self._incidence, self.gathers)))
-        n_samples = len(inputs_of_samples.indptr) - 1
-        shapes = [mapping.output.shape for mapping in self.instance.maps]
-        of_samples = [sp.kron(sp.identity(n), np.ones((q, 1))) for n, q in shapes]
-        sample_of_outputs = sp.block_diag(of_samples, format="csr")
-        edges = [
-            [inputs_of_samples, sp.identity(n_samples)],
-            [rows_u, abs(rows_y) @ sample_of_outputs],
-        ]
-        self.n_groups, of_nodes, of_edges = components(sp.bmat(edges, format="csr"))
-        self.group_index = of_nodes[: self.inputs.size]
-        self.output_group_index = of_edges[sample_of_outputs.indices]
+        n = self.milp.n_variables
+        of_inputs = sp.vstack([_incidence(m.index, n) for m in self.instance.maps], format="csr")
+        of_outputs = sp.vstack([_incidence(m.output, n) for m in self.instance.maps], format="csr")
+        samples = [of_inputs[:, self.inputs], of_outputs[:, self.output_positions]]
+        edges = sp.bmat([samples, [rows_u, rows_y]], format="csr")
+        self.n_groups, of_nodes, of_edges = components(edges)
+        self.group_index, self.output_group_index = np.split(of_nodes, [self.inputs.size])
         self.group = torch.tensor(self.group_index)
         self.output_group = torch.tensor(self.output_group_index)
-        self.constraint_group = torch.tensor(of_edges[n_samples:])
-        self.constraint_has_interior = torch.zeros(rows_u.shape[0], dtype=torch.bool)
-
-    def _incidence(self, gather: Gather) -> sp.csr_matrix:
-        """Matrix of samples and coupled inputs, nonzero where an input enters a sample."""
-        sample, feature = np.nonzero(gather.free.numpy())
-        index = gather.index.numpy()[sample, feature]
-        shape = (len(gather.index), self.inputs.size)
-        return sp.csr_matrix((np.ones(sample.size), (sample, index)), shape)
+        self.constraint_group = torch.tensor(of_edges[of_inputs.shape[0] :])
 
     def sum_by_group(self, values: torch.Tensor, group: torch.Tensor | None = None) -> torch.Tensor:
         """Return the sums of `values` over the groups.
@@ -323,12 +311,6 @@ class Split:
         """
         where = self.group if group is None else group
         return torch.zeros(self.n_groups, dtype=values.dtype).index_add(0, where, values)
-
-    @cached_property
-    def box_tensors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Bounds of the coupled inputs in units of `input_unit`."""
-        lower, upper = self.box
-        return torch.tensor(lower / self.input_unit), torch.tensor(upper / self.input_unit)
 
     # the MIP block
 
@@ -344,14 +326,6 @@ class Split:
     def users(self, values: ndarray) -> ndarray:
         """Return the user's variables of an assignment of `milp`."""
         return values[: self.instance.milp.n_variables]
-
-    def verify(self, incumbent: Incumbent, x: ndarray, seconds: float) -> Verification:
-        """Submit the MIP block's point, verified by the true network, to the incumbent."""
-        raise NotImplementedError
-
-    def proves_infeasible(self, seconds: float) -> bool:
-        """Return whether an infeasible MIP block proves the user's model infeasible."""
-        raise NotImplementedError
 
     # both blocks
 
@@ -423,6 +397,21 @@ class Split:
         if given is None:
             given = self.restart_cycle if again else self.cycles
         return copy.deepcopy(given)
+
+
+def _incidence(variables: ndarray, n_variables: int) -> sp.csr_matrix:
+    """Return the matrix of samples and variables, nonzero where one belongs to the other.
+
+    Parameters
+    ----------
+    variables
+        Positions of the variables of each sample, -1 for a number.
+    n_variables
+        Number of all variables.
+    """
+    sample = np.nonzero(variables >= 0)[0]
+    entries = (np.ones(sample.size), (sample, variables[variables >= 0]))
+    return sp.csr_matrix(entries, (len(variables), n_variables))
 
 
 def components(incidence: sp.csr_matrix) -> tuple[int, ndarray, ndarray]:

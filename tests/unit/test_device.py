@@ -255,7 +255,7 @@ class TestCuda:
 def screened(problem: NeuralMIP, place_on: str) -> ADMMState:
     """A run whose points are judged by networks elsewhere."""
     run = DualDecomposition(max_iterations=15).start(problem, seed=1)
-    run.incumbent = Incumbent(run.split.instance, run.began, screen_on=torch.device(place_on))
+    run.incumbent = Incumbent(run.split.instance, run.call.began, screen_on=torch.device(place_on))
     run.incumbent.consider_start(problem.start, 60.0)
     return run
 
