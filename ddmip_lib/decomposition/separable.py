@@ -30,37 +30,39 @@ Inequalities = tuple[sp.csc_matrix, ndarray, ndarray]
 
 
 class KnapsackBlock(NamedTuple):
-    """The data of these problems for k coupled variables and m knapsack constraints.
-
-    Row 0 of an array of shape (2, k) is for moves up, row 1 for moves down.
+    """The data of these problems for k coupled variables, n moves and m knapsack constraints.
 
     Attributes
     ----------
-    coupled
-        Indices of the coupled variables in the block, (k,).
+    coupled, moves
+        Indices in the block of the coupled variables, (k,), and of the moves, (n,).
     lower, upper
-        Their bounds, (k,).
+        Bounds of the coupled variables, (k,).
+    equality
+        Number of equalities that contain a coupled variable, 0 or 1, (k,).
     base
-        Their values without moves $w$, (k,).
-    move
-        Index in the block of each move, (2, k); -1 where a variable has none.
+        Values of the coupled variables without moves $w$, (k,).
+    owner
+        The coupled variable of each move, (n,).
     rate
-        Distance for one unit of the move, $r$ and $q$, (2, k).
+        Change of this variable for one unit of the move, $r$ or $-q$, (n,).
     max_distance
-        Longest distance $h$, (2, k).
+        Longest distance $h$, (n,).
     constraint
-        Knapsack constraint of each move, (2, k); -1 without one.
+        Knapsack constraint of each move, -1 without one, (n,).
     use
-        Use of its capacity by one unit of distance $c$, (2, k).
+        Use of its capacity by one unit of distance $c$, (n,).
     capacity
         Right-hand sides $R$, (m,).
     """
 
     coupled: ndarray
+    moves: ndarray
     lower: ndarray
     upper: ndarray
+    equality: ndarray
     base: ndarray
-    move: ndarray
+    owner: ndarray
     rate: ndarray
     max_distance: ndarray
     constraint: ndarray
@@ -99,14 +101,16 @@ class KnapsackBlock(NamedTuple):
             return None
         lower = bounds[0][coupled]
         upper = bounds[1][coupled]
-        base, move, rate, limit = _read_equalities(coupled, moves, equalities, bounds)
-        # two moves of one variable in the same direction: the second replaced the first
-        has_duplicates = np.count_nonzero(move >= 0) < len(moves)
-        if has_duplicates or ((lower > base) | (base > upper)).any():
+        variables = _read_equalities(coupled, moves, equalities, np.clip(0.0, lower, upper))
+        _, base, owner, rate = variables
+        # two moves of one variable in the same direction are no items of their own
+        n_directions = len(np.unique(2 * owner + (rate > 0)))
+        if n_directions < len(moves) or ((lower > base) | (base > upper)).any():
             return None
-        max_distance = np.minimum(limit, [upper - base, base - lower])
-        knapsacks = _read_inequalities(move, rate, inequalities)
-        return cls(coupled, lower, upper, base, move, rate, max_distance, *knapsacks)
+        to_bound = np.where(rate > 0, (upper - base)[owner], (base - lower)[owner])
+        max_distance = np.minimum(np.abs(rate) * bounds[1][moves], to_bound)
+        knapsacks = _read_inequalities(moves, rate, inequalities)
+        return cls(coupled, moves, lower, upper, *variables, max_distance, *knapsacks)
 
     def solve(self, target: ndarray, rho: ndarray) -> ndarray:
         r"""Return the minimiser of $\sum_i \tfrac{\rho_i}{2} (x_i - t_i)^2$ over the block.
@@ -118,59 +122,46 @@ class KnapsackBlock(NamedTuple):
         rho
             The weights.
         """
-        difference = target - self.base
-        wanted = np.maximum([difference, -difference], 0.0)
+        direction = np.sign(self.rate)
+        weight = rho[self.owner]
+        wanted = np.maximum(direction * (target - self.base)[self.owner], 0.0)
         distance = np.minimum(wanted, self.max_distance)
+        use = self.use * distance
         limited = self.constraint >= 0
-        used = np.bincount(
-            self.constraint[limited], (self.use * distance)[limited], len(self.capacity)
-        )
-        weight = np.broadcast_to(rho, wanted.shape)
+        used = np.bincount(self.constraint[limited], use[limited], len(self.capacity))
         for r in np.flatnonzero(used > self.capacity):
             at = (self.constraint == r) & (distance > 0)
             data = (each[at] for each in (self.use, self.max_distance, wanted, weight))
             distance[at] = _solve_knapsack(*data, self.capacity[r])
-        x = np.zeros(self.coupled.size + np.count_nonzero(self.move >= 0))
-        x[self.coupled] = np.clip(self.base + distance[0] - distance[1], self.lower, self.upper)
-        exists = self.move >= 0
-        x[self.move[exists]] = (distance / self.rate)[exists]
+        moved = self.base + np.bincount(self.owner, direction * distance, self.base.size)
+        x = np.empty(self.coupled.size + self.moves.size)
+        x[self.coupled] = np.clip(np.where(self.equality, moved, target), self.lower, self.upper)
+        x[self.moves] = distance / np.abs(self.rate)
         return x
 
 
 def _read_equalities(
-    coupled: ndarray, moves: ndarray, equalities: Equalities, bounds: tuple[ndarray, ndarray]
+    coupled: ndarray, moves: ndarray, equalities: Equalities, base: ndarray
 ) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """Return `base`, `move`, `rate` and the longest distances that the bounds of moves allow."""
+    """Return `equality`, `base`, `owner` and `rate`; `base` is given where no equality is."""
     a, b = equalities
-    of_coupled = a[:, coupled].tocsr()
-    owner = of_coupled.indices  # the coupled variable of each equality
-    base = np.clip(0.0, bounds[0][coupled], bounds[1][coupled])
-    base[owner] = b / of_coupled.data
-    of_moves = a[:, moves].tocoo()
-    signed_rate = -of_moves.data / of_coupled.data[of_moves.row]
-    at = ((signed_rate < 0).astype(int), owner[of_moves.row])
-    move = np.full((2, len(coupled)), -1)
-    move[at] = moves[of_moves.col]
-    rate = np.ones(move.shape)
-    rate[at] = np.abs(signed_rate)
-    # a variable without an equality moves by itself, one with an equality by its moves alone
-    limit = np.full(move.shape, np.inf)
-    limit[:, owner] = 0.0
-    limit[at] = rate[at] * bounds[1][move[at]]
-    return base, move, rate, limit
+    of_coupled = a[:, coupled].tocsr()  # one entry in each row
+    of_moves = a[:, moves]  # one entry in each column
+    base[of_coupled.indices] = b / of_coupled.data
+    rate = -of_moves.data / of_coupled.data[of_moves.indices]
+    return a[:, coupled].getnnz(axis=0), base, of_coupled.indices[of_moves.indices], rate
 
 
 def _read_inequalities(
-    move: ndarray, rate: ndarray, inequalities: Inequalities
+    moves: ndarray, rate: ndarray, inequalities: Inequalities
 ) -> tuple[ndarray, ndarray, ndarray]:
     """Return `constraint`, `use` and `capacity`."""
-    g, _, capacity = inequalities
-    entries = g.tocoo()
-    constraint = np.full(g.shape[1] + 1, -1)  # index -1, no move, finds the last entry
+    entries = inequalities[0][:, moves].tocoo()
+    constraint = np.full(moves.size, -1)
     constraint[entries.col] = entries.row
-    coefficient = np.zeros(g.shape[1] + 1)
-    coefficient[entries.col] = entries.data
-    return constraint[move], coefficient[move] / rate, capacity
+    use = np.zeros(moves.size)
+    use[entries.col] = entries.data / np.abs(rate[entries.col])
+    return constraint, use, inequalities[2]
 
 
 def _has_structure(
