@@ -271,17 +271,13 @@ class BigM(Method):
         copy = copy_model(model)
         set_numerics(copy, self.numerics)
         copy.setParam("limits/solutions", 1)
-        inputs = _input_values(written, incumbent.instance, incumbent.values)
-        values = solve_fixed(copy, copy.getVars(), inputs, deadline - now())
+        inputs = incumbent.instance.inputs(incumbent.values)
+        scaled = incumbent.instance.assignment(inputs, rest=np.nan) / written.unit
+        of_variable = {v.ptr(): x for v, x in zip(written.variables, scaled, strict=True)}
+        fixed = np.array([of_variable.get(v.ptr(), np.nan) for v in model.getVars()])
+        values = solve_fixed(copy, copy.getVars(), fixed, deadline - now())
         if values is not None:
             add_start(model, model.getVars(), values)
-
-
-def _input_values(written: ScipProgram, instance: Instance, values: ndarray) -> ndarray:
-    """Return the network inputs of a point, for all variables of a model; NaN for the others."""
-    inputs = instance.assignment(instance.inputs(values), rest=np.nan) / written.unit
-    of_variable = {v.ptr(): x for v, x in zip(written.variables, inputs, strict=True)}
-    return np.array([of_variable.get(v.ptr(), np.nan) for v in written.model.getVars()])
 
 
 class ScaledNetwork(NamedTuple):

@@ -58,13 +58,13 @@ def units_of_variables(instance: Instance) -> ndarray:
     milp = instance.milp
     unit = milp.program.units
     columns = [column[column >= 0] for m in instance.maps for column in m.index.T]
-    before = None
-    while before is None or (unit != before).any():
+    while True:
         before = unit.copy()
         for column in columns:
             if column.size:
                 unit[column] = 1.0 if milp.integer[column].any() else unit[column].max()
-    return unit
+        if (unit == before).all():
+            return unit
 
 
 def scaled_layers(

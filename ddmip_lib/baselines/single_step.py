@@ -179,7 +179,7 @@ class _Descent:
         elif settings.repaired:
             self.incumbent.consider(relaxation.repair(point))
         elif self.violation <= ZERO_VIOLATION:  # before the step
-            cost = relaxation.own_cost @ point
+            cost = relaxation.cost @ np.where(self.run.instance.is_output, 0.0, point)
             if cost < self.claimed_cost:
                 self.claimed_cost = cost
                 self.claimed = self.run.instance.rounded(point)
@@ -222,7 +222,6 @@ class PenalisedRelaxation:
         outputs = instance.is_output
         self.instance = instance
         self.cost = milp.sign * milp.cost
-        self.own_cost = np.where(outputs, 0.0, self.cost)
         self.is_class = np.zeros(milp.n_variables, dtype=bool)
         self.is_class[instance.outputs] = instance.classes
         # bounds of outputs are constraints like any other: no step can project on them

@@ -87,20 +87,17 @@ def follow_by_lbfgsb(
         of L-BFGS-B and of the iterations of each.
     """
     mu, last = mus
-    slack = BarrierPoint(f, u).slack[2 * len(u) :]
-    objective = ContinuedBarrier(f, mu, MIN_SLACK_FRACTION * slack)
+    min_slack = MIN_SLACK_FRACTION * BarrierPoint(f, u).slack[2 * len(u) :]
     for _ in range(settings.steps):
-        end = objective.minimise(u, settings.steps)
+        end = ContinuedBarrier(f, mu, min_slack).minimise(u, settings.steps)
         slack = torch.where(f.barred, -f.parts(end)[1].detach(), 1.0)
         n_outside = torch.zeros(f.n_groups).index_add(0, f.constraint_group, (slack <= 0).float())
         outside = n_outside > 0
         u = torch.where(outside[f.group], u, end)
-        smaller = FALLBACK_SLACK_REDUCTION * objective.min_slack
-        objective.min_slack = torch.where(
-            outside[f.constraint_group], smaller, MIN_SLACK_FRACTION * slack
-        )
-        if f.out_of_time() or (objective.mu <= last and not outside.any()):
+        smaller = FALLBACK_SLACK_REDUCTION * min_slack
+        min_slack = torch.where(outside[f.constraint_group], smaller, MIN_SLACK_FRACTION * slack)
+        if f.out_of_time() or (mu <= last and not outside.any()):
             break
         if not outside.any():
-            objective.mu = max(last, settings.shrink * objective.mu)
+            mu = max(last, settings.shrink * mu)
     return u

@@ -14,6 +14,8 @@ in the limit, so each constraint is tightened by $t_j \ge 0$, which increases by
 $x^k$ and decreases by the slack ($\tau t_j$ is the multiplier in an augmented Lagrangian).
 """
 
+import itertools
+
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -87,12 +89,11 @@ class PaperSplit(Split):
         self.mip_constraints = ~on_outputs
         self.cost_of_outputs = milp.sign * milp.cost[self.output_positions]
         self._set_constraints(np.flatnonzero(on_outputs))
-        self._changes_temperature = temperature is None
-        self._cycle = 0
-        self._logit_size = self._median_logit()
-        if temperature is None:
-            temperature = CYCLE_TEMPERATURES[0] * self._logit_size
-        self.temperature = temperature
+        temperatures = self._median_logit() * np.array(CYCLE_TEMPERATURES)
+        if temperature is not None:
+            temperatures = np.array([temperature])
+        self._temperatures = itertools.cycle(temperatures.tolist())
+        self.temperature = next(self._temperatures)
         if len(self.rows_b):
             self.hinge_weight = self._estimate_hinge_weight()
 
@@ -179,9 +180,7 @@ class PaperSplit(Split):
         With a sharp sigmoid only samples near their threshold have a gradient, which suits tight
         budgets; with a soft one the others have a gradient too, which suits large budgets.
         """
-        if self._changes_temperature:
-            self._cycle = (self._cycle + 1) % len(CYCLE_TEMPERATURES)
-            self.temperature = CYCLE_TEMPERATURES[self._cycle] * self._logit_size
+        self.temperature = next(self._temperatures)
 
     def tighten(self, x: ndarray) -> None:
         """Update the tightening by the violation or slack of the true network at x."""
