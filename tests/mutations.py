@@ -214,8 +214,8 @@ MUTATIONS = [
     Mutation(
         "penalty-of-outputs-ignored-in-the-nn-block",
         "ddmip_lib/decomposition/nn_block.py",
-        "return self._lam_y + self.rho.outputs * (y - self._y)",
-        "return self._lam_y + self.rho.inputs * (y - self._y)",
+        "of_outputs = self._lam_y + self.rho.outputs * (y - self._y)",
+        "of_outputs = self._lam_y + self.rho.inputs * (y - self._y)",
         (GUARDS + "TestNNSubproblem::test_value_and_gradient_are_those_of_the_formula",),
     ),
     Mutation(

@@ -331,20 +331,15 @@ def scaled_network(
     into = np.ones(graph.n_in)
     out = np.ones(graph.n_out)
     if unit is not None:
-        into = _input_units(mapping, unit)
+        numbers = power_of_two(np.abs(mapping.constant).max(axis=0))
+        has_variables = (mapping.index >= 0).any(axis=0)
+        into = np.where(has_variables, unit[mapping.index.max(axis=0)], numbers)
         sizes = [torch.maximum(low.abs(), high.abs()).amax(0).numpy() for low, high in bounds.nodes]
         integer = instance.milp.integer[mapping.output].any(axis=0) & (not predictor.gives_class)
         layers, out = scaled_layers(layers, into, sizes[1:], integer)
         if not predictor.gives_class:
             unit[mapping.output] = out
     return ScaledNetwork(predictor, mapping, nn.Sequential(*layers), into, out, bounds)
-
-
-def _input_units(mapping: InputMap, unit: ndarray) -> ndarray:
-    """Return the unit of each input: that of its variables, or the size of its numbers."""
-    numbers = power_of_two(np.abs(mapping.constant).max(axis=0))
-    has_variables = (mapping.index >= 0).any(axis=0)
-    return np.where(has_variables, unit[mapping.index.max(axis=0)], numbers)
 
 
 def _input_variables(written: ScipProgram, network: ScaledNetwork) -> ndarray:

@@ -182,7 +182,12 @@ class LogBarrier(NNBlock):
         carried = self._carried
         at = BarrierPoint(f, u)
         known = carried.dual if len(carried.dual) == len(f.weights) else torch.zeros_like(f.weights)
-        mu = self._first_mu(at, known)
+        # the squared length of a projected gradient step, in units of the box
+        gradient = grad(at.values.sum() + known[2 * len(u) :] @ at.h, at.u, twice=False)
+        ahead = torch.clamp(u - gradient / f.convexity, f.lower, f.upper)
+        step = (ahead - u).abs() / (f.upper - f.lower)
+        longest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
+        mu = longest.square().clamp(carried.end, self.mu)
         dual = torch.where(known > 0, known, f.weights * mu[f.side_group] / at.slack)
         everywhere = torch.ones(f.n_groups, dtype=torch.bool)
         path = CentralPath(settings, carried.end, at, mu, dual, everywhere)
@@ -190,16 +195,6 @@ class LogBarrier(NNBlock):
         if self.primal_dual:
             carried.dual = path.dual
         return end
-
-    def _first_mu(self, at: BarrierPoint, dual: Tensor) -> Tensor:
-        """The squared length of a projected gradient step, in units of the box, by group."""
-        f = at.f
-        u = at.u.detach()
-        gradient = grad(at.values.sum() + dual[2 * len(u) :] @ at.h, at.u, twice=False)
-        ahead = torch.clamp(u - gradient / f.convexity, f.lower, f.upper)
-        step = (ahead - u).abs() / (f.upper - f.lower)
-        longest = step.new_zeros(f.n_groups).scatter_reduce(0, f.group, step, "amax")
-        return longest.square().clamp(self._carried.end, self.mu)
 
     def __repr__(self) -> str:
         return f"LogBarrier(method={self.method!r}, mu={self.mu:g}, mu_final={self.mu_final:g})"

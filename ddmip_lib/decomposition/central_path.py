@@ -81,7 +81,12 @@ class CentralPath:
             self.active = self.active & ~(centred & (self.mu <= self.end))
             if not self.active.any() or self.at.f.out_of_time():
                 break
-            self.mu = torch.where(centred, self._next_mu(), self.mu)
+            lower = self.settings.shrink * self.mu
+            if self.settings.primal_dual:
+                lower = torch.minimum(lower, self.mu**1.5)
+            # a group at a point of nondifferentiability goes on at the end of the path
+            lower = torch.where(self._stuck, self.end, lower.clamp(min=self.end))
+            self.mu = torch.where(centred, lower, self.mu)
             self._step()
             if callback is not None:
                 callback(self.at.u.detach().numpy(), self.mu.numpy())
@@ -95,15 +100,6 @@ class CentralPath:
         near = torch.minimum(decrement, self._decrease) <= CENTRED * self.mu * f.gap
         passing = (self._residual <= RESIDUAL_BEFORE_END * self.mu * f.gap) & (self.mu > self.end)
         return self._stuck | near | passing
-
-    def _next_mu(self) -> Tensor:
-        """A smaller mu; a group at a point of nondifferentiability goes on at the end of the
-        path.
-        """
-        lower = self.settings.shrink * self.mu
-        if self.settings.primal_dual:
-            lower = torch.minimum(lower, self.mu**1.5)
-        return torch.where(self._stuck, self.end, lower.clamp(min=self.end))
 
     def _step(self) -> None:
         gradient = self.at.gradient(self.mu)
@@ -127,7 +123,10 @@ class CentralPath:
         """
         at = self.at
         f = at.f
-        length = self._first_length(direction)
+        # the longest step that may be tried, and keeps a fraction of the slacks of the box
+        towards = torch.cat([-direction, direction]).clamp(min=1e-300)
+        ratio = (1 - MIN_SLACK_FRACTION) * at.slack[: len(towards)] / towards
+        length = self._longest.scatter_reduce(0, f.side_group[: len(ratio)], ratio, "amin")
         before = at.phi - self.mu * at.logs + BARRIER_NOISE * (at.phi.abs() + f.gap)
         for attempt in range(MAX_REDUCTIONS + 1):
             new = BarrierPoint(f, at.u.detach() + length[f.group] * direction)
@@ -139,15 +138,6 @@ class CentralPath:
             shorter = STEP_REDUCTION * length if attempt < MAX_REDUCTIONS - 1 else 0.0
             length = torch.where(accepted, length, shorter)
         return new, length
-
-    def _first_length(self, direction: Tensor) -> Tensor:
-        """The longest step that may be tried, by group, and keeps a fraction of the slacks of the
-        box.
-        """
-        at = self.at
-        towards = torch.cat([-direction, direction]).clamp(min=1e-300)
-        ratio = (1 - MIN_SLACK_FRACTION) * at.slack[: len(towards)] / towards
-        return self._longest.scatter_reduce(0, at.f.side_group[: len(ratio)], ratio, "amin")
 
     def _update_dual(self, new: BarrierPoint, length: Tensor) -> Tensor:
         """Update the dual estimates; return the groups whose estimates are near the path."""

@@ -108,8 +108,14 @@ class NNSubproblem:
         raw = flat(raws)
         y, derivative = split.surrogate_and_derivative(raw)
         gradient = self._lam + self.rho.inputs * (u - self._x)
-        values = self._values(u, y, gradient)
-        of_outputs = self._output_gradient(y)
+        values = np.bincount(
+            split.output_group_index, self._output_terms(torch.from_numpy(y)).numpy(), self.n_groups
+        )
+        values += self.group_sums(0.5 * (self._lam + gradient) * (u - self._x))
+        if split.cost_of_outputs is None:
+            of_outputs = self._lam_y + self.rho.outputs * (y - self._y)
+        else:
+            of_outputs = split.cost_of_outputs
         if split.rows_b.numel():
             h = split.constraint_values(inputs.detach(), torch.from_numpy(y))
             values += self.hinge(h).numpy()
@@ -122,23 +128,9 @@ class NNSubproblem:
             split.instance.raise_not_finite(split.points(u * self.input_unit))
         return values, gradient
 
-    def _values(self, u: ndarray, y: ndarray, of_coupling: ndarray) -> ndarray:
-        """Objective without constraints, by group; `of_coupling` is the gradient of the coupling
-        terms.
-        """
-        terms = self._output_terms(torch.from_numpy(y)).numpy()
-        values = np.bincount(self.split.output_group_index, terms, self.n_groups)
-        return values + self.group_sums(0.5 * (self._lam + of_coupling) * (u - self._x))
-
     def gradient(self, u: ndarray) -> ndarray:
         """Return the gradient of the objective with the hinge penalty."""
         return self.values_and_gradient(u)[1]
-
-    def _output_gradient(self, y: ndarray) -> ndarray:
-        """Derivative of the objective by each output."""
-        if self.split.cost_of_outputs is not None:
-            return self.split.cost_of_outputs
-        return self._lam_y + self.rho.outputs * (y - self._y)
 
     def group_sums(self, values: ndarray) -> ndarray:
         """Return the sums of an array over the groups of the coordinates."""

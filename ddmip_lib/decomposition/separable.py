@@ -38,8 +38,9 @@ class KnapsackBlock(NamedTuple):
         Indices in the block of the coupled variables, (k,), and of the moves, (n,).
     lower, upper
         Bounds of the coupled variables, (k,).
-    equality
-        Number of equalities that contain a coupled variable, 0 or 1, (k,).
+    tied
+        Whether an equality contains the coupled variable, which then moves by its moves alone,
+        (k,).
     base
         Values of the coupled variables without moves $w$, (k,).
     owner
@@ -60,7 +61,7 @@ class KnapsackBlock(NamedTuple):
     moves: ndarray
     lower: ndarray
     upper: ndarray
-    equality: ndarray
+    tied: ndarray
     base: ndarray
     owner: ndarray
     rate: ndarray
@@ -101,16 +102,22 @@ class KnapsackBlock(NamedTuple):
             return None
         lower = bounds[0][coupled]
         upper = bounds[1][coupled]
-        variables = _read_equalities(coupled, moves, equalities, np.clip(0.0, lower, upper))
-        _, base, owner, rate = variables
-        # two moves of one variable in the same direction are no items of their own
-        n_directions = len(np.unique(2 * owner + (rate > 0)))
-        if n_directions < len(moves) or ((lower > base) | (base > upper)).any():
+        of_coupled = equalities[0][:, coupled].tocsr()  # one entry in each row
+        of_moves = equalities[0][:, moves]  # one entry in each column
+        base = np.clip(0.0, lower, upper)
+        base[of_coupled.indices] = equalities[1] / of_coupled.data
+        owner = of_coupled.indices[of_moves.indices]
+        rate = -of_moves.data / of_coupled.data[of_moves.indices]
+        # two moves of one variable in the same direction have no distances of their own
+        if len(np.unique(2 * owner + (rate > 0))) < len(moves):
+            return None
+        if ((lower > base) | (base > upper)).any():
             return None
         to_bound = np.where(rate > 0, (upper - base)[owner], (base - lower)[owner])
         max_distance = np.minimum(np.abs(rate) * bounds[1][moves], to_bound)
         knapsacks = _read_inequalities(moves, rate, inequalities)
-        return cls(coupled, moves, lower, upper, *variables, max_distance, *knapsacks)
+        tied = of_coupled.getnnz(axis=0) > 0
+        return cls(coupled, moves, lower, upper, tied, base, owner, rate, max_distance, *knapsacks)
 
     def solve(self, target: ndarray, rho: ndarray) -> ndarray:
         r"""Return the minimiser of $\sum_i \tfrac{\rho_i}{2} (x_i - t_i)^2$ over the block.
@@ -135,21 +142,9 @@ class KnapsackBlock(NamedTuple):
             distance[at] = _solve_knapsack(*data, self.capacity[r])
         moved = self.base + np.bincount(self.owner, direction * distance, self.base.size)
         x = np.empty(self.coupled.size + self.moves.size)
-        x[self.coupled] = np.clip(np.where(self.equality, moved, target), self.lower, self.upper)
+        x[self.coupled] = np.clip(np.where(self.tied, moved, target), self.lower, self.upper)
         x[self.moves] = distance / np.abs(self.rate)
         return x
-
-
-def _read_equalities(
-    coupled: ndarray, moves: ndarray, equalities: Equalities, base: ndarray
-) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-    """Return `equality`, `base`, `owner` and `rate`; `base` is given where no equality is."""
-    a, b = equalities
-    of_coupled = a[:, coupled].tocsr()  # one entry in each row
-    of_moves = a[:, moves]  # one entry in each column
-    base[of_coupled.indices] = b / of_coupled.data
-    rate = -of_moves.data / of_coupled.data[of_moves.indices]
-    return a[:, coupled].getnnz(axis=0), base, of_coupled.indices[of_moves.indices], rate
 
 
 def _read_inequalities(

@@ -346,7 +346,11 @@ class DualDecomposition(Method):
         consecutive ones have found nothing better.
         """
         state = self._state(run, run.start)
-        max_failed = self._max_failed_restarts(run.problem)
+        max_failed = self.restarts
+        if max_failed is None:
+            given = run.problem.start is not None or self.penalty is not None
+            other_length = self.max_iterations != type(self).max_iterations
+            max_failed = 0 if given or other_length else MAX_FAILED_RESTARTS
         if not max_failed:
             yield state
             return
@@ -366,13 +370,6 @@ class DualDecomposition(Method):
             other_split = not other_split
             state = self._state(run, inputs, other_split)
 
-    def _max_failed_restarts(self, problem: NeuralMIP) -> int:
-        if self.restarts is not None:
-            return self.restarts
-        if problem.start is not None or self.penalty is not None:
-            return 0
-        return MAX_FAILED_RESTARTS if self.max_iterations == type(self).max_iterations else 0
-
     def _iterate(self, state: ADMMState) -> None:
         while state.stopped is None:
             if state.seconds_left <= 0:
@@ -382,15 +379,13 @@ class DualDecomposition(Method):
             else:
                 k = state.k
                 self.step(state)
-                if state.k > k:
-                    self._report(state)
+                if state.k == k:  # the MIP block has failed
+                    break
+                report_progress()
+                if self.callback is not None and self.callback(state) and state.stopped is None:
+                    state.stopped = "stopped"
+                    state.call.stop(True)
         report_progress(turn=True)
-
-    def _report(self, state: ADMMState) -> None:
-        report_progress()
-        if self.callback is not None and self.callback(state) and state.stopped is None:
-            state.stopped = "stopped"
-            state.call.stop(True)
 
     def _solution(self, run: Run, cut_short: str | None = None) -> Solution:
         """The solution after all runs; `cut_short` is the status of a run that ended in the middle

@@ -59,9 +59,7 @@ class Stopping:
         Without this test an NN block that makes no progress would count as converged.
         """
         assert state.subproblem is not None
-        if (
-            state.nn_block.holds_rows
-        ):  # the gradient below lacks the multipliers of these constraints
+        if state.nn_block.holds_rows:  # the gradient lacks the multipliers of these constraints
             return True
         u = state.u / state.subproblem.input_unit
         ahead = state.subproblem.project(u - state.subproblem.gradient(u) / state.rho.inputs)
@@ -86,15 +84,12 @@ class Stopping:
         u = split.scale_inputs(state.u)
         multipliers = split.scale_inputs(state.lam, -1)
         point = np.concatenate([x, u, multipliers, split.tightening.numpy()])
-        rounded = np.round(point / self._rounding_unit(state)) + 0.0  # + 0.0 turns -0.0 into 0.0
+        unit = self.primal_tolerance * min(1.0, *state.rho)
+        if self.dual_tolerance is not None:
+            unit = min(unit, self.dual_tolerance / max(state.rho))
+        rounded = np.round(point / (CYCLE_FRACTION * unit)) + 0.0  # + 0.0 turns -0.0 into 0.0
         key = (state.rho, blake2b(rounded.tobytes(), digest_size=16).digest())
         if key in state.seen:
             return True
         state.seen.add(key)
         return False
-
-    def _rounding_unit(self, state: ADMMState) -> float:
-        unit = self.primal_tolerance * min(1.0, *state.rho)
-        if self.dual_tolerance is not None:
-            unit = min(unit, self.dual_tolerance / max(state.rho))
-        return CYCLE_FRACTION * unit
