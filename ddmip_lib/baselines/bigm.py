@@ -246,18 +246,16 @@ class BigM(Method):
     def _targets(self, written: ScipProgram, milp: MILP, network: "ScaledNetwork") -> ndarray:
         """Return the variables of the last layer: outputs, or logits that are tied to classes."""
         targets = np.empty(network.mapping.output.shape, dtype=object)
+        lower = network.bounds.lower.numpy() / network.out
+        upper = network.bounds.upper.numpy() / network.out
         for cell, index in np.ndenumerate(network.mapping.output):
-            unit = float(network.out[cell[1]])
             targets[cell] = network.predictor.output_or_logit(
                 written.model,
                 written.variables[index],
                 milp,
                 int(index),
-                (
-                    float(network.bounds.lower[cell]) / unit,
-                    float(network.bounds.upper[cell]) / unit,
-                ),
-                self.margin / unit,
+                (float(lower[cell]), float(upper[cell])),
+                float(self.margin / network.out[cell[1]]),
             )
         return targets
 

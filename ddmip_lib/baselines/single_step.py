@@ -181,7 +181,7 @@ class _Descent:
         elif self.violation <= ZERO_VIOLATION:  # before the step
             cost = relaxation.cost @ np.where(self.run.instance.is_output, 0.0, point)
             if cost < self.claimed_cost:
-                self.claimed_cost = cost
+                self.claimed_cost = float(cost)
                 self.claimed = self.run.instance.rounded(point)
 
     def details(self) -> dict[str, Any]:
@@ -222,8 +222,7 @@ class PenalisedRelaxation:
         outputs = instance.is_output
         self.instance = instance
         self.cost = milp.sign * milp.cost
-        self.is_class = np.zeros(milp.n_variables, dtype=bool)
-        self.is_class[instance.outputs] = instance.classes
+        self.classes = instance.outputs[instance.classes]
         # bounds of outputs are constraints like any other: no step can project on them
         output_bounds = sp.identity(milp.n_variables, format="csr")[outputs]
         self.rows = sp.vstack([milp.rows, output_bounds]).tocsr()
@@ -250,7 +249,9 @@ class PenalisedRelaxation:
     def start(self, inputs: list[ndarray] | None) -> ndarray:
         """Return the given network inputs, also fractional; all else nearest to 0 in the box."""
         milp = self.instance.milp
-        values = 0.0 if inputs is None else self.instance.assignment(inputs, rest=0.0)
+        values = np.zeros(milp.n_variables)
+        if inputs is not None:
+            values = self.instance.assignment(inputs, rest=0.0)
         return np.clip(values, milp.lower, milp.upper)
 
     def loss(self, v: torch.Tensor, penalty: float) -> tuple[float, torch.Tensor, float]:
@@ -292,7 +293,8 @@ class PenalisedRelaxation:
         gradient = vjp([outputs], v, self.cost + 2 * penalty * self.rows.T @ violation)
         if not (np.isfinite(full).all() and gradient.isfinite().all()):
             self._raise_not_finite(v)
-        with_classes = np.where(self.is_class, full > 0.5, full)
+        with_classes = full.copy()
+        with_classes[self.classes] = full[self.classes] > 0.5
         return (
             self.cost @ full + penalty * violation @ violation,
             gradient,

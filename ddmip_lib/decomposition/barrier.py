@@ -21,7 +21,6 @@ LATER_START_MARGIN = 1e-12
 """Distance of a start from the bounds after the first call, as a fraction of the range."""
 
 
-@dataclass
 class Carried:
     """What a run carries from call to call.
 
@@ -37,10 +36,11 @@ class Carried:
         Result of phase I in the last call.
     """
 
-    end: float
-    dual: Tensor = field(default_factory=lambda: torch.zeros(0))
-    failed: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
-    phase_one: str | None = None
+    def __init__(self, end: float) -> None:
+        self.end = end
+        self.dual = torch.zeros(0)
+        self.failed = torch.zeros(0, dtype=torch.bool)
+        self.phase_one: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,8 +173,8 @@ class LogBarrier(NNBlock):
         if self.method == "newton":
             end = self._newton(f, start, settings)
         else:
-            mus = (self.mu if barred.any() else carried.end, carried.end)
-            end = follow_by_lbfgsb(f, start, mus, settings)
+            mu = self.mu if barred.any() else carried.end
+            end = follow_by_lbfgsb(f, start, mu, carried.end, settings)
         carried.end = max(self.mu_final, self.shrink * carried.end)
         return end.numpy()
 

@@ -67,7 +67,7 @@ class ContinuedBarrier:
 
 
 def follow_by_lbfgsb(
-    f: BarrierProblem, u: Tensor, mus: tuple[float, float], settings: PathSettings
+    f: BarrierProblem, u: Tensor, mu: float, last: float, settings: PathSettings
 ) -> Tensor:
     """Return the end of the central path, whose points are found by L-BFGS-B.
 
@@ -80,13 +80,12 @@ def follow_by_lbfgsb(
         The problem.
     u
         The start.
-    mus
+    mu, last
         First and last barrier parameter.
     settings
         What the user chose: the factor between barrier parameters, and the largest number of calls
         of L-BFGS-B and of the iterations of each.
     """
-    mu, last = mus
     min_slack = MIN_SLACK_FRACTION * BarrierPoint(f, u).slack[2 * len(u) :]
     for _ in range(settings.steps):
         end = ContinuedBarrier(f, mu, min_slack).minimise(u, settings.steps)

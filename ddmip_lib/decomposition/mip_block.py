@@ -100,7 +100,7 @@ class QPBlock:
         rho = rho[self.mine]
         began = now()
         if self.knapsacks is not None and (rho > 0).all():
-            x = self.knapsacks.solve(-cost[self.slots] / rho, rho)
+            x: ndarray | None = self.knapsacks.solve(-cost[self.slots] / rho, rho)
         else:
             x = self._solve_by_piqp(cost, rho)
         seconds = now() - began

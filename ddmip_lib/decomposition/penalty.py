@@ -190,11 +190,10 @@ class IncreaseOnStagnation(Fixed):
     def update(self, progress: ResidualInfo) -> Penalty:
         """Return the penalty, increased after `patience` iterations without a reduction."""
         residual = max(progress.primal)
+        self._stagnant_iterations += 1
         if residual <= self.reduction * self._best_residual:
             self._best_residual = residual
             self._stagnant_iterations = 0
-            return progress.rho
-        self._stagnant_iterations += 1
         if self._stagnant_iterations < self.patience:
             return progress.rho
         self._stagnant_iterations = 0

@@ -41,7 +41,6 @@ class PendingStep(NamedTuple):
     modulus: ndarray
 
 
-@dataclass
 class CurvatureEstimate:
     """Curvature of the NN block's objective beyond rho, which is carried from call to call.
 
@@ -53,8 +52,9 @@ class CurvatureEstimate:
         Largest curvature of each group along a step that is not short.
     """
 
-    curvature: ndarray = field(default_factory=lambda: np.zeros(0))
-    largest: ndarray = field(default_factory=lambda: np.zeros(0))
+    def __init__(self) -> None:
+        self.curvature = np.zeros(0)
+        self.largest = np.zeros(0)
 
     def prepare(self, sub: NNSubproblem) -> None:
         """Start with zeros in the first call, and limit the estimate in the others."""

@@ -110,8 +110,16 @@ class MILPBlock:
         self.model = split.block_model(seed)
         self.variables = self.model.getVars()
         self._constraints = self._own_constraints()
-        self._classify_variables()
-        self._squares = [self._add_square(self.variables[v]) for v in split.coupled[self.squared]]
+        coupled = split.coupled
+        mine = self.mask[coupled]
+        self.onoff = find_onoff(split.milp, coupled[mine], split.mip_constraints)
+        is_switched = np.isin(coupled, [o.variable for o in self.onoff])
+        self.switched = np.flatnonzero(is_switched)
+        self.switches = np.array([o.switch for o in self.onoff], dtype=int)
+        self.binary = mine & split.milp.binary[coupled]
+        self.linear = np.flatnonzero(mine)
+        self.squared = np.flatnonzero(mine & ~self.binary & ~is_switched)
+        self._squares = [self._add_square(self.variables[v]) for v in coupled[self.squared]]
         self._squares += map(self._add_onoff, self.onoff)
         self.model.setPresolve(SCIP_PARAMSETTING.FAST)
         self.model.setParam("limits/gap", X_STEP_RELATIVE_GAP)
@@ -130,18 +138,6 @@ class MILPBlock:
         for row in rows[of_others].tolist():
             self.model.delCons(constraints[row])
         return constraints
-
-    def _classify_variables(self) -> None:
-        milp = self.split.milp
-        coupled = self.split.coupled
-        mine = self.mask[coupled]
-        self.onoff = find_onoff(milp, coupled[mine], self.split.mip_constraints)
-        is_switched = np.isin(coupled, [o.variable for o in self.onoff])
-        self.switched = np.flatnonzero(is_switched)
-        self.switches = np.array([o.switch for o in self.onoff], dtype=int)
-        self.binary = mine & milp.binary[coupled]
-        self.linear = np.flatnonzero(mine)
-        self.squared = np.flatnonzero(mine & ~self.binary & ~is_switched)
 
     def _add_square(self, x: Variable) -> Variable:
         """Add a variable z >= x^2, with equality wherever z is minimised."""
@@ -244,7 +240,6 @@ class MILPBlock:
             return values
         milp = self.split.milp
         at = self.split.coupled[self.switched]
-        values = values.copy()
         values[at] = 0.0
         row = np.concatenate([o.replaced for o in self.onoff])
         owner = np.repeat(np.arange(len(self.onoff)), [len(o.replaced) for o in self.onoff])

@@ -139,7 +139,7 @@ class KnapsackBlock(NamedTuple):
         for r in np.flatnonzero(used > self.capacity):
             at = (self.constraint == r) & (distance > 0)
             data = (each[at] for each in (self.use, self.max_distance, wanted, weight))
-            distance[at] = _solve_knapsack(*data, self.capacity[r])
+            distance[at] = _solve_knapsack(self.capacity[r], *data)
         moved = self.base + np.bincount(self.owner, direction * distance, self.base.size)
         x = np.empty(self.coupled.size + self.moves.size)
         x[self.coupled] = np.clip(np.where(self.tied, moved, target), self.lower, self.upper)
@@ -178,7 +178,7 @@ def _has_structure(
 
 
 def _solve_knapsack(
-    use: ndarray, longest: ndarray, wanted: ndarray, rho: ndarray, capacity: float
+    capacity: float, use: ndarray, longest: ndarray, wanted: ndarray, rho: ndarray
 ) -> ndarray:
     """Return the distances of a knapsack constraint that holds with equality.
 

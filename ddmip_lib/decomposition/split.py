@@ -55,7 +55,7 @@ class Gather:
     free
         Which entries are variables.
     index
-        Position in u of each variable entry.
+        Position in u of each variable entry, -1 for the others.
     fixed
         Values of the other entries.
     is_reshape
@@ -67,7 +67,7 @@ class Gather:
         position_in_u[inputs] = np.arange(inputs.size)
         index = np.where(mapping.index >= 0, position_in_u[mapping.index], -1)
         self.free = torch.tensor(index >= 0)
-        self.index = torch.tensor(np.maximum(index, 0))
+        self.index = torch.tensor(index)
         self.fixed = torch.tensor(mapping.at(milp.lower))
         self.is_reshape = np.array_equal(index.ravel(), np.arange(inputs.size))
 
@@ -261,9 +261,8 @@ class Split:
         differentiable scalar.
         """
         y = self.outputs(u)
-        value = y.new_zeros(())
-        if self.cost_of_outputs is not None:
-            value = torch.from_numpy(self.cost_of_outputs) @ y
+        costs = self.cost_of_outputs
+        value = y.new_zeros(()) if costs is None else torch.from_numpy(costs) @ y
         if with_hinge and len(self.rows_b):
             value = value + self.hinge_terms(self.constraint_values(u, y)).sum()
         return value
