@@ -341,24 +341,18 @@ class Sweeps:
 
     def first(self, scale: Penalty) -> Penalty:
         """Return the first penalty of the first cycle."""
+        ratio = self.high / self.low
         self._scale = scale
-        self._cycle = 0
-        self._iteration = 0
-        return self._current()
+        self._factors = [self.low * np.geomspace(1.0, ratio, length) for length in self.lengths]
+        return scale.times(self.low)
 
     def after(self, progress: ResidualInfo) -> Penalty | None:
         """Return the penalty of the next iteration, or None after the last cycle."""
-        if self._cycle < len(self.lengths):
-            self._iteration += 1
-            if progress.settled or self._iteration == self.lengths[self._cycle]:
-                self._cycle += 1
-                self._iteration = 0
-        return None if self._cycle == len(self.lengths) else self._current()
-
-    def _current(self) -> Penalty:
-        length = self.lengths[self._cycle]
-        factors = self.low * np.geomspace(1.0, self.high / self.low, length)
-        return self._scale.times(float(factors[self._iteration]))
+        if self._factors:
+            cycle = self._factors.pop(0)[1:]
+            if len(cycle) and not progress.settled:
+                self._factors.insert(0, cycle)
+        return self._scale.times(float(self._factors[0][0])) if self._factors else None
 
     def __repr__(self) -> str:
         return f"Sweeps(low={self.low:g}, high={self.high:g}, lengths={self.lengths})"
