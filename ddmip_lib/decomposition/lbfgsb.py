@@ -67,7 +67,11 @@ class ContinuedBarrier:
 
 
 def follow_by_lbfgsb(
-    f: BarrierProblem, u: Tensor, mu: float, last: float, settings: PathSettings
+    f: BarrierProblem,
+    u: Tensor,
+    mu: float,
+    last: float,
+    settings: PathSettings,
 ) -> Tensor:
     """Return the end of the central path, whose points are found by L-BFGS-B.
 

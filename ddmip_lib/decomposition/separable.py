@@ -178,7 +178,11 @@ def _has_structure(
 
 
 def _solve_knapsack(
-    capacity: float, use: ndarray, longest: ndarray, wanted: ndarray, rho: ndarray
+    capacity: float,
+    use: ndarray,
+    longest: ndarray,
+    wanted: ndarray,
+    rho: ndarray,
 ) -> ndarray:
     """Return the distances of a knapsack constraint that holds with equality.
 
