@@ -215,7 +215,7 @@ def awaited(call: Callable[[], T], cancel: Callable[[], object]) -> T:
         except BaseException as error:
             errors.append(error)
 
-    worker = threading.Thread(target=work, daemon=True)
+    worker = threading.Thread(target=work)  # Python waits for it at its end, else it would abort
     seconds = max(0.0, seconds_to_deadline()) + SECONDS_AFTER_DEADLINE
     try:
         worker.start()

@@ -335,7 +335,7 @@ MUTATIONS = [
     Mutation(
         "completion-ignores-outputs",
         "ddmip_lib/model/completion.py",
-        "        fixed |= instance.is_output\n",
+        "        fixed |= instance.determined\n",
         "",
         (GUARDS + "TestCompletion",),
     ),

@@ -4,6 +4,10 @@ drive.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -27,6 +31,7 @@ from ddmip_lib.model.verification import Verifier
 from tests.builders.clocks import Counting, Ticking
 from tools.bench_models import assignments, prices, reactor, water
 
+ROOT = Path(__file__).resolve().parents[2]
 METHODS = {
     "solve": lambda problem, known, limit: solve(problem, limit),
     "sequential MIP": lambda problem, known, limit: SequentialMIP().solve(problem, limit),
@@ -142,3 +147,32 @@ def test_a_time_limit_does_not_change_what_is_verified():
         check = Verifier(problem.instance()).check(np.asarray(found.values))
         assert check.feasible
         assert check.objective == pytest.approx(found.objective)
+
+
+LEFT_RUNNING = """
+import numpy as np, scipy.sparse as sp
+from ddmip_lib.clock import TimeOver, limited, now
+from ddmip_lib.programs.highs import pass_program, run_highs, silent_highs
+from ddmip_lib.programs.program import Program, Rows
+
+rng = np.random.default_rng(0)
+matrix = sp.csr_matrix(rng.random((700, 700)))
+one = np.ones(700)
+program = Program(-one, Rows.of(matrix), -np.inf * one, 100 * one, 0 * one, one, one > 2)
+highs = silent_highs({})
+pass_program(highs, program)
+try:
+    with limited(now() + 0.01):
+        run_highs(highs, matrix.nnz, False)
+except TimeOver:
+    print("time over")
+"""
+
+
+def test_python_ends_orderly_while_a_solver_is_left_running() -> None:
+    """A thread of HiGHS that returns into an interpreter that is gone would abort the process."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LEFT_RUNNING], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout in ("time over\n", "")
