@@ -118,8 +118,8 @@ MUTATIONS = [
     Mutation(
         "row-fits-the-wrong-value-of-its-binary",
         "ddmip_lib/programs/presolve.py",
-        "off = self.binary_value[rows] == 0",
-        "off = self.binary_value[rows] == 1",
+        "self.change[better] = (2 * value - 1) * slack[better]",
+        "self.change[better] = (1 - 2 * value) * slack[better]",
         (NARROWING + "test_no_point_of_a_network_is_lost",),
     ),
     Mutation(

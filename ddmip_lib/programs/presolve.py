@@ -7,8 +7,10 @@ subtracted from both $b$ and the binary's coefficient it is equivalent where the
 cuts off fractional points. All is rounded outward, by 1e-9 of the terms.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ import scipy.sparse as sp
 from numpy import ndarray
 
 from ..clock import check_time, now
-from .program import Program, Rows
+from .program import Program, Rows, stacked_rows
 
 OUTWARD = 1e-9
 """Outward rounding, relative to the terms of a sum."""
@@ -29,94 +31,38 @@ MIN_RELATIVE_SLACK = 1e-3
 MIN_RELATIVE_TIGHTENING = 1e-2
 """Fraction of a variable's range by which a bound must improve to be moved."""
 
-Box = tuple[ndarray, ndarray]
+
+def _with_signs(program: Program, sign: ndarray) -> Program:
+    """Return a program whose constraints are multiplied by 1 or -1."""
+    rows = program.rows
+    sides = np.array([program.row_lower, program.row_upper])
+    lower, upper = np.where(sign > 0, sides, -sides[::-1])
+    weight = rows.weight * sign[rows.row]
+    return replace(program, rows=rows._replace(weight=weight), row_lower=lower, row_upper=upper)
 
 
-class OneSided(NamedTuple):
-    r"""The constraints of a program, those with one side as $s\,a^\top v \\le b$ with a sign $s$.
-
-    Attributes
-    ----------
-    rows, limit
-        $s\,a$ and $b$ of every constraint.
-    sign
-        $s$.
-    mask
-        Which constraints have one finite side.
-    """
-
-    rows: Rows
-    limit: ndarray
-    sign: ndarray
-    mask: ndarray
-
-    @classmethod
-    def of(cls, program: Program) -> "OneSided":
-        """Return them for all constraints of a program."""
-        rows = program.rows
-        mask = np.isinf(program.row_lower) != np.isinf(program.row_upper)
-        sign = np.where(mask & np.isinf(program.row_upper), -1.0, 1.0)
-        limit = np.where(sign < 0, -program.row_lower, program.row_upper)
-        return cls(rows._replace(weight=rows.weight * sign[rows.row]), limit, sign, mask)
-
-    def program(self, program: Program) -> Program:
-        """Return a program with these constraints."""
-        lower = np.where(self.sign < 0, -self.limit, program.row_lower)
-        upper = np.where(self.sign < 0, program.row_upper, self.limit)
-        rows = self.rows._replace(weight=self.rows.weight * self.sign[self.rows.row])
-        return replace(program, rows=rows, row_lower=lower, row_upper=upper)
-
-    def maximum_activity(self, program: Program) -> tuple[ndarray, ndarray]:
-        """Return the maximum of each constraint's activity within the bounds of a program, and the
-        sum of the absolute values of its terms.
-        """
-        rows = self.rows
-        end = np.where(rows.weight > 0, program.upper[rows.column], program.lower[rows.column])
-        terms = rows.weight * end
-        return rows.sums(terms), rows.sums(np.abs(np.where(np.isinf(terms), 0.0, terms)))
-
-    def strengthen(self, candidates: ndarray, program: Program) -> bool:
-        """Strengthen the coefficient of one candidate in each constraint, in place; return whether
-        there was one.
-        """
-        rows = self.rows
-        at_0 = _other_terms(rows, program.lower, program.upper, 1.0)
-        at_1 = at_0 + rows.weight
-        right = self.limit[rows.row]
-        redundant_at_0 = (rows.weight > 0) & (at_0 < right) & (at_1 > right)
-        redundant_at_1 = (rows.weight < 0) & (at_1 < right) & (at_0 > right)
-        chosen = np.flatnonzero(candidates & (redundant_at_0 | redundant_at_1))
-        if not chosen.size:
-            return False
-        chosen = chosen[np.unique(rows.row[chosen], return_index=True)[1]]
-        self._subtract_slack(chosen, at_0[chosen])
-        return True
-
-    def _subtract_slack(self, chosen: ndarray, maximum: ndarray) -> None:
-        """Change the coefficients of binaries and the limits, in place, where the other terms have
-        this maximum.
-        """
-        row = self.rows.row[chosen]
-        weight = self.rows.weight[chosen]
-        right = self.limit[row]
-        slack = right - maximum
-        room = OUTWARD * (np.abs(weight) + np.abs(right) + np.abs(maximum))
-        self.rows.weight[chosen] = np.where(weight > 0, weight - slack, slack - room)
-        self.limit[row] = np.where(weight > 0, maximum + room, right)
+def _signs(program: Program) -> ndarray:
+    """Return the signs with which constraints without an upper side have one."""
+    return np.where(np.isinf(program.row_upper), -1.0, 1.0)
 
 
-def _other_terms(rows: Rows, lower: ndarray, upper: ndarray, sign: float) -> ndarray:
-    """Return for each entry the maximum (`sign` 1) or minimum (-1) of all other terms of its row,
+def _largest_terms(program: Program, weight: ndarray) -> ndarray:
+    """Return for each entry the largest value of its term, with these weights."""
+    column = program.rows.column
+    return weight * np.where(weight > 0, program.upper[column], program.lower[column])
+
+
+def _largest_others(program: Program, weight: ndarray) -> ndarray:
+    """Return for each entry the largest sum of all other terms of its row, with these weights and
     rounded outward; infinite where one of them is.
     """
-    at_lower = (rows.weight > 0) == (sign < 0)
-    term = rows.weight * np.where(at_lower, lower[rows.column], upper[rows.column])
+    rows = program.rows
+    term = _largest_terms(program, weight)
     infinite = np.isinf(term)
     term = np.where(infinite, 0.0, term)
     room = OUTWARD * rows.sums(np.abs(term))
-    others = rows.sums(term)[rows.row] - term + sign * room[rows.row]
-    infinite_others = rows.sums(infinite)[rows.row] - infinite
-    return np.where(infinite_others > 0, sign * np.inf, others)
+    others = rows.sums(term)[rows.row] - term + room[rows.row]
+    return np.where(rows.sums(infinite)[rows.row] > infinite, np.inf, others)
 
 
 def propagate_bounds(program: Program, rounds: int) -> Program | None:
@@ -150,44 +96,40 @@ def propagate_bounds(program: Program, rounds: int) -> Program | None:
     >>> propagate_bounds(free, rounds=2).upper.round(6)
     array([6., 3.])
     """
-    lower = program.lower
-    upper = program.upper
     for _ in range(rounds):
         check_time()
-        new_lower, new_upper = _implied_bounds(program, lower, upper)
-        if ((new_lower > upper) | (new_upper < lower) | (new_lower > new_upper)).any():
+        lower, upper = _implied_bounds(program)
+        if ((lower > program.upper) | (upper < program.lower) | (lower > upper)).any():
             return None
         with np.errstate(invalid="ignore"):
-            width = upper - lower
+            width = program.upper - program.lower
             needed = np.where(np.isfinite(width), MIN_RELATIVE_TIGHTENING * width, 0.0)
-            better_lower = new_lower > lower + needed
-            better_upper = new_upper < upper - needed
-        if not (better_lower.any() or better_upper.any()):
+            better_lower = lower > program.lower + needed
+            better_upper = upper < program.upper - needed
+        if not (better_lower | better_upper).any():
             break
-        lower = np.where(better_lower, new_lower, lower)
-        upper = np.where(better_upper, new_upper, upper)
-    return program.within(lower, upper)
+        program = program.within(
+            np.where(better_lower, lower, program.lower),
+            np.where(better_upper, upper, program.upper),
+        )
+    return program
 
 
-def _implied_bounds(program: Program, lower: ndarray, upper: ndarray) -> Box:
+def _implied_bounds(program: Program) -> tuple[ndarray, ndarray]:
     """Return the strongest bounds that one constraint alone implies for each variable."""
     rows = program.rows
-    minimum = _other_terms(rows, lower, upper, -1.0)
-    maximum = _other_terms(rows, lower, upper, 1.0)
+    weight = rows.weight
     with np.errstate(invalid="ignore", over="ignore"):
-        largest_term = program.row_upper[rows.row] - minimum
-        smallest_term = program.row_lower[rows.row] - maximum
-        high = np.where(rows.weight > 0, largest_term, smallest_term) / rows.weight
-        low = np.where(rows.weight > 0, smallest_term, largest_term) / rows.weight
-        high = high + OUTWARD * np.abs(high)
-        low = low - OUTWARD * np.abs(low)
-    new_lower = np.full_like(lower, -np.inf)
-    new_upper = np.full_like(upper, np.inf)
-    np.fmax.at(new_lower, rows.column, low)  # without NaN
-    np.fmin.at(new_upper, rows.column, high)
-    new_lower = np.where(program.integer, np.ceil(new_lower), new_lower)
-    new_upper = np.where(program.integer, np.floor(new_upper), new_upper)
-    return new_lower, new_upper
+        largest = program.row_upper[rows.row] + _largest_others(program, -weight)
+        smallest = program.row_lower[rows.row] - _largest_others(program, weight)
+        ends = np.where(weight > 0, [smallest, largest], [largest, smallest]) / weight
+        low, high = ends + np.abs(ends) * [[-OUTWARD], [OUTWARD]]
+    lower = np.full_like(program.lower, -np.inf)
+    upper = np.full_like(program.upper, np.inf)
+    np.fmax.at(lower, rows.column, low)  # without NaN
+    np.fmin.at(upper, rows.column, high)
+    lower = np.where(program.integer, np.ceil(lower), lower)
+    return lower, np.where(program.integer, np.floor(upper), upper)
 
 
 def probe_binaries(program: Program, deadline: float) -> Program:
@@ -204,83 +146,82 @@ def probe_binaries(program: Program, deadline: float) -> Program:
     deadline
         Time at which probing ends.
     """
-    probing = _Probing(program)
+    sign = _signs(program)
+    probing = _Probing(_with_signs(program, sign))
     most = MAX_PROBING_ENTRIES // (len(program.rows.weight) + 1)
     for binary in np.flatnonzero(program.binary)[:most]:
         probing.probe(binary, deadline)
-    return probing.result()
+    return _with_signs(probing.result(), sign)
 
 
 class _Probing:
-    """The largest slack that a value of a binary leaves in each constraint, and the box so far."""
+    """The box so far, and by how much the coefficient of a binary may change in each constraint.
+
+    It becomes smaller by the slack that the binary leaves at 0, or larger by that at 1.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.lower = program.lower.copy()
         self.upper = program.upper.copy()
-        self.one_sided = OneSided.of(program)
-        self.slack = np.zeros(len(program.row_lower))
-        self.binary = np.full(len(program.row_lower), -1)
-        self.binary_value = np.full(len(program.row_lower), -1)
+        self.change = np.zeros(len(program.row_upper))
+        self.binary = np.zeros(len(program.row_upper), dtype=int)
 
     def probe(self, binary: int, deadline: float) -> None:
-        both = []
+        fixed = []
         for value in (0, 1):
             if now() >= deadline:
                 return
             lower = self.lower.copy()
             upper = self.upper.copy()
             lower[binary] = upper[binary] = value
-            fixed = propagate_bounds(self.program.within(lower, upper), rounds=3)
-            if fixed is None:
-                if value == 0:
-                    self.lower[binary] = 1.0
-                else:
-                    self.upper[binary] = 0.0
+            program = propagate_bounds(self.program.within(lower, upper), rounds=3)
+            if program is None:
+                end = self.upper if value else self.lower
+                end[binary] = 1 - value
                 return
-            both.append(fixed)
-            self._keep_slack(binary, value, fixed)
-        at_0, at_1 = both
+            fixed.append(program)
+            self._keep_slack(binary, value, program)
+        at_0, at_1 = fixed
         self.lower = np.maximum(self.lower, np.minimum(at_0.lower, at_1.lower))
         self.upper = np.minimum(self.upper, np.maximum(at_0.upper, at_1.upper))
 
     def _keep_slack(self, binary: int, value: int, fixed: Program) -> None:
-        limit = self.one_sided.limit
-        maximum, size = self.one_sided.maximum_activity(fixed)
+        limit = fixed.row_upper
+        terms = _largest_terms(fixed, fixed.rows.weight)
+        size = fixed.rows.sums(np.abs(terms))
         with np.errstate(invalid="ignore"):  # a side that is missing
-            slack = limit - maximum - OUTWARD * (size + np.abs(limit))
-        slack = np.where(self.one_sided.mask, slack, -np.inf)
+            slack = limit - fixed.rows.sums(terms) - OUTWARD * (size + np.abs(limit))
         needed = MIN_RELATIVE_SLACK * np.maximum(size, np.abs(limit))
-        better = np.flatnonzero(slack > np.maximum(self.slack, needed))
-        self.slack[better] = slack[better]
+        better = np.isinf(fixed.row_lower) & (slack > np.maximum(np.abs(self.change), needed))
+        self.change[better] = (2 * value - 1) * slack[better]
         self.binary[better] = binary
-        self.binary_value[better] = value
 
     def result(self) -> Program:
-        """Return the program with the binaries written into the constraints.
-
-        Where a binary at 0 leaves a slack, its coefficient and the limit both become smaller by it;
-        where a binary at 1 does, its coefficient becomes larger.
+        """Return the program with the binaries written into the constraints: where a binary at 0
+        leaves a slack, the limit becomes smaller by it too.
         """
-        rows = np.flatnonzero(self.binary >= 0)
+        program = self.program.within(self.lower, self.upper)
+        rows = np.flatnonzero(self.change)
         if not len(rows):
-            return self.program.within(self.lower, self.upper)
-        off = self.binary_value[rows] == 0
-        slack = self.slack[rows]
-        matrix = self.one_sided.rows.matrix(len(self.lower))
-        change = (np.where(off, -slack, slack), (rows, self.binary[rows]))
+            return program
+        matrix = program.rows.matrix(len(self.lower))
+        change = (self.change[rows], (rows, self.binary[rows]))
         changed = Rows.of(matrix + sp.csr_matrix(change, matrix.shape))
-        self.one_sided.limit[rows] -= np.where(off, slack, 0.0)
-        changed_program = self.one_sided._replace(rows=changed).program(self.program)
-        return changed_program.within(self.lower, self.upper)
+        limit = program.row_upper + np.minimum(self.change, 0.0)
+        return replace(program, rows=changed, row_upper=limit)
 
 
 class Inequality(NamedTuple):
-    r"""The constraint $\sum_j a_j v_j \le b$."""
+    r"""The constraint $\sum_j a_j v_j \ge b$, by the variables and the weights of its terms."""
 
-    columns: list[int]
-    weights: list[float]
+    columns: ndarray
+    weights: ndarray
     limit: float
+
+    @property
+    def terms(self) -> list[tuple[int, float]]:
+        return list(zip(self.columns.tolist(), self.weights.tolist(), strict=True))
 
 
 class VariableUpperBound(NamedTuple):
@@ -291,13 +232,6 @@ class VariableUpperBound(NamedTuple):
     constant: float
 
 
-class Cover(NamedTuple):
-    r"""The cut $\sum_j a_j \delta_j \ge b$ on binaries, with positive weights $a_j$ and $b > 0$."""
-
-    weights: dict[int, float]
-    limit: float
-
-
 def cover_cuts(program: Program) -> Program:
     r"""Return the program with cuts on binaries that follow from variable upper bounds.
 
@@ -306,110 +240,85 @@ def cover_cuts(program: Program) -> Program:
     and, for every unit $d > 0$, $\sum_j \lceil a_j u_j / d \rceil\, \delta_j \ge \lceil B / d
     \rceil$: some of the binaries must be 1.
     """
-    binary = program.binary
     inequalities = list(_inequalities(program))
-    bounds = _variable_upper_bounds(program, inequalities, binary)
-    cuts: list[Cover] = []
+    bounds = _variable_upper_bounds(program, inequalities)
+    switched = {j for j in bounds if not program.integer[j]}
+    cuts: list[Inequality] = []
     for inequality in inequalities:
         check_time()
-        if not bounds.keys().isdisjoint(inequality.columns):
-            cover = _cover(program, inequality, bounds, binary)
-            cuts.extend(_strengthened(cover))
-    return _with_cuts(program, cuts) if cuts else program
+        if not switched.isdisjoint(inequality.columns.tolist()):
+            cuts += _strengthened(_cover(program, inequality, bounds))
+    if not cuts:
+        return program
+    matrix = stacked_rows([cut[:2] for cut in cuts], len(program.cost))
+    limits = [cut.limit for cut in cuts]
+    return program.with_constraints(matrix, limits, np.full(len(cuts), np.inf))
 
 
 def _inequalities(program: Program) -> Iterator[Inequality]:
-    """Yield all constraints of a program as upper bounds."""
+    """Yield all sides of the constraints of a program as lower bounds."""
     rows = program.rows
-    for r in range(len(program.row_lower)):
-        entries = slice(rows.first[r], rows.first[r + 1])
-        columns = rows.column[entries].tolist()
-        weights = rows.weight[entries]
+    for r, sides in enumerate(
+        zip(program.row_upper.tolist(), program.row_lower.tolist(), strict=True)
+    ):
         check_time()
-        if not np.isinf(program.row_upper[r]):
-            yield Inequality(columns, weights.tolist(), float(program.row_upper[r]))
-        if not np.isinf(program.row_lower[r]):
-            yield Inequality(columns, (-weights).tolist(), -float(program.row_lower[r]))
+        entries = slice(rows.first[r], rows.first[r + 1])
+        for sign, side in zip((-1.0, 1.0), sides, strict=True):
+            if np.isfinite(side):
+                yield Inequality(rows.column[entries], sign * rows.weight[entries], sign * side)
 
 
 def _variable_upper_bounds(
-    program: Program, inequalities: list[Inequality], binary: ndarray
+    program: Program, inequalities: list[Inequality]
 ) -> dict[int, VariableUpperBound]:
     """Return the strongest bound of each continuous variable, at 1, by a constraint with a binary
-    alone; rounded up.
+    alone, rounded up; binaries are their own bounds.
     """
-    bounds: dict[int, VariableUpperBound] = {}
-    for columns, weights, limit in inequalities:
-        if len(columns) != 2:
+    binary = program.binary
+    bounds = {j: VariableUpperBound(j, 1.0, 0.0) for j in np.flatnonzero(binary).tolist()}
+    for inequality in inequalities:
+        if len(inequality.columns) != 2:
             continue
-        for v, switch in ((0, 1), (1, 0)):
-            j = columns[v]
-            if program.integer[j] or not binary[columns[switch]]:
+        for (j, weight), (switch, rise) in permutations(inequality.terms):
+            if program.integer[j] or not binary[switch] or not rise > 0 > weight:
                 continue
-            if not weights[v] > 0 > weights[switch]:
-                continue
-            rate = -weights[switch] / weights[v]
-            constant = limit / weights[v]
+            rate = -rise / weight
+            constant = inequality.limit / weight
             if j not in bounds or rate + constant < bounds[j].rate + bounds[j].constant:
-                bounds[j] = VariableUpperBound(
-                    columns[switch],
-                    rate * (1 + OUTWARD),
-                    constant + OUTWARD * abs(constant),
-                )
+                constant += OUTWARD * abs(constant)
+                bounds[j] = VariableUpperBound(switch, rate * (1 + OUTWARD), constant)
     return bounds
 
 
 def _cover(
-    program: Program,
-    inequality: Inequality,
-    bounds: dict[int, VariableUpperBound],
-    binary: ndarray,
-) -> Cover:
-    """Return what an inequality, times -1, implies for binaries, with all other terms at their
-    maximum.
-    """
-    limit = -inequality.limit
-    weights: dict[int, float] = {}
-    for j, negative in zip(inequality.columns, inequality.weights, strict=True):
-        weight = -negative
-        if weight > 0 and binary[j]:
-            weights[j] = weights.get(j, 0.0) + weight
-            continue
+    program: Program, inequality: Inequality, bounds: dict[int, VariableUpperBound]
+) -> Inequality:
+    """Return what an inequality implies for binaries, with all other terms at their maximum."""
+    limit = inequality.limit
+    weights: dict[int, float] = defaultdict(float)
+    for j, weight in inequality.terms:
         if weight > 0 and j in bounds:
-            bound = bounds[j]
-            weights[bound.binary] = weights.get(bound.binary, 0.0) + weight * bound.rate
-            constant = weight * bound.constant
-        elif weight > 0:
-            constant = weight * float(program.upper[j])
+            binary, rate, end = bounds[j]
+            weights[binary] += weight * rate
         else:
-            constant = weight * float(program.lower[j])
-        limit -= constant + OUTWARD * abs(constant)
-    return Cover({j: weight for j, weight in weights.items() if weight}, limit)
+            end = float(program.upper[j] if weight > 0 else program.lower[j])
+        limit -= weight * end + OUTWARD * abs(weight * end)
+    weights = {j: weight for j, weight in weights.items() if weight}
+    return Inequality(np.array(list(weights), dtype=int), np.array(list(weights.values())), limit)
 
 
-def _strengthened(cover: Cover) -> list[Cover]:
-    """Return the cuts that follow from a cover since its variables are binary."""
-    weights, limit = cover
-    cuts: list[Cover] = []
+def _strengthened(cover: Inequality) -> list[Inequality]:
+    """Return the cuts that follow from an inequality since its variables are binary."""
+    columns, weights, limit = cover
+    cuts: list[Inequality] = []
     if not np.isfinite(limit) or limit <= 0:
         return cuts
-    if any(weight > limit for weight in weights.values()):
-        reduced = {j: min(weight * (1 + OUTWARD), limit) for j, weight in weights.items()}
-        cuts.append(Cover(reduced, limit))
-    for unit in sorted(set(weights.values()), reverse=True)[:MAX_ROUNDED_CUTS]:
+    if (weights > limit).any():
+        cuts.append(Inequality(columns, np.minimum(weights * (1 + OUTWARD), limit), limit))
+    for unit in sorted(set(weights.tolist()), reverse=True)[:MAX_ROUNDED_CUTS]:
         needed = float(np.ceil(limit / unit * (1 - OUTWARD)))
-        rounded = {j: min(float(np.ceil(weight / unit)), needed) for j, weight in weights.items()}
-        cuts.append(Cover(rounded, needed))
+        cuts.append(Inequality(columns, np.minimum(np.ceil(weights / unit), needed), needed))
     return cuts
-
-
-def _with_cuts(program: Program, cuts: list[Cover]) -> Program:
-    row = [number for number, cut in enumerate(cuts) for _ in cut.weights]
-    column = [j for cut in cuts for j in cut.weights]
-    weight = [weight for cut in cuts for weight in cut.weights.values()]
-    matrix = sp.csr_matrix((weight, (row, column)), (len(cuts), len(program.cost)))
-    limits = [cut.limit for cut in cuts]
-    return program.with_constraints(matrix, limits, np.full(len(cuts), np.inf))
 
 
 def strengthen_coefficients(program: Program) -> Program:
@@ -433,10 +342,29 @@ def strengthen_coefficients(program: Program) -> Program:
     >>> strengthen_coefficients(loose).rows.weight.round(6)
     array([ 1. , -0.5])
     """
-    one_sided = OneSided.of(program)
-    rows = one_sided.rows
-    candidates = program.binary[rows.column] & one_sided.mask[rows.row]
-    if not (candidates.any() and one_sided.strengthen(candidates, program)):
-        return program
-    one_sided.strengthen(candidates, program)
-    return one_sided.program(program)
+    sign = _signs(program)
+    changed = _with_signs(program, sign)
+    for _ in range(2):
+        _subtract_slack(changed)
+    return _with_signs(changed, sign)
+
+
+def _subtract_slack(program: Program) -> None:
+    """Strengthen, in place, the coefficient of one binary in each constraint without a lower side
+    that is redundant at one value of it.
+    """
+    rows = program.rows
+    at_0 = _largest_others(program, rows.weight)
+    at_1 = at_0 + rows.weight
+    right = program.row_upper[rows.row]
+    redundant = (np.minimum(at_0, at_1) < right) & (right < np.maximum(at_0, at_1))
+    one_sided = np.isinf(program.row_lower)[rows.row]
+    chosen = np.flatnonzero(redundant & one_sided & program.binary[rows.column])
+    chosen = chosen[np.unique(rows.row[chosen], return_index=True)[1]]
+    weight = rows.weight[chosen]
+    limit = right[chosen]
+    maximum = at_0[chosen]
+    room = OUTWARD * (np.abs(weight) + np.abs(limit) + np.abs(maximum))
+    slack = limit - maximum
+    rows.weight[chosen] = np.where(weight > 0, weight - slack, slack - room)
+    program.row_upper[rows.row[chosen]] = np.where(weight > 0, maximum + room, limit)

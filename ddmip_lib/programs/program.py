@@ -15,7 +15,9 @@ largest possible rounding error (Neumaier and Shcherbina, 2004); then $c_0$ is a
 a positive value proves that the program is infeasible.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -67,6 +69,24 @@ class Rows(NamedTuple):
     def sums(self, values: ndarray) -> ndarray:
         """Return the sum over each row of `values`, one for each entry."""
         return np.bincount(self.row, values, len(self.first) - 1)
+
+
+def stacked_rows(rows: Sequence[tuple[ndarray, ndarray]], columns: int) -> sp.csr_matrix:
+    """Return the matrix with these rows, each given by the columns and values of its entries.
+
+    Entries at the same place are added.
+
+    >>> one = np.ones(2)
+    >>> stacked_rows([(np.array([0, 2]), one), (np.array([1, 1]), one)], columns=3).toarray()
+    array([[1., 0., 1.],
+           [0., 2., 0.]])
+    """
+    column = np.concatenate([[], *(part for part, _ in rows)]).astype(int)
+    value = np.concatenate([[], *(part for _, part in rows)])
+    first = np.cumsum([0, *(len(part) for part, _ in rows)])
+    matrix = sp.csr_matrix((value, column, first), (len(rows), columns))
+    matrix.sum_duplicates()
+    return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +208,8 @@ class Program:
         side = np.where(mu > 0, self.row_lower, self.row_upper)
         with np.errstate(over="ignore", invalid="ignore"):
             below, above = self._reduced_costs(cost, mu)
-            products = [
-                _product(below, self.lower),
-                _product(below, self.upper),
-                _product(above, self.lower),
-                _product(above, self.upper),
-            ]
+            corners = product((below, above), (self.lower, self.upper))
+            products = [_product(*corner) for corner in corners]
             parts = np.concatenate([_product(mu, side), np.min(products, axis=0)])
             rounding = gamma(len(parts) + OTHER_OPERATIONS) * np.abs(parts).sum()
             total = float(parts.sum() - rounding - UNDERFLOW_ERROR)
