@@ -108,18 +108,16 @@ def prove(
     >>> prove(program).bound
     2.0
     """
-    began = now()
-    tree = None
+    tree = SearchTree(program, now(), deadline, cutoff, on_point, on_bound)
+    complete = False
     try:
-        tree = SearchTree(presolved(program, deadline), began, deadline, cutoff, on_point, on_bound)
-        return tree.prove(max_nodes, patient)
+        tree.program = presolved(program, deadline)
+        complete = tree.prove(max_nodes, patient)
     except TimeOver:
         pass
     except KeyboardInterrupt:
         interrupt()
-    if tree is None:
-        return Proved(-np.inf, 0, False)
-    return Proved(tree.proved, tree.nodes, False)
+    return Proved(tree.proved, tree.nodes, complete)
 
 
 def presolved(program: Program, deadline: float) -> Program:
@@ -179,40 +177,50 @@ class SearchTree:
         # sums over all branchings on a variable, down and up: gain per unit, and their number
         self.gained = np.zeros((2, len(self.program.cost)))
         self.tried = np.zeros((2, len(self.program.cost)))
+        self.open = BestFirst(self._box())
 
-    def prove(self, most_nodes: float, patient: bool) -> Proved:
-        """Search; after some nodes tighten all bounds by linear programs, and search again."""
-        first = self._search(min(NODES_BEFORE_RANGES, most_nodes), patient)
+    def _box(self) -> OpenNode:
+        """Return the whole box, without a bound."""
+        return OpenNode(self.program.lower, self.program.upper, -np.inf, None, None)
+
+    def prove(self, most_nodes: float, patient: bool) -> bool:
+        """Search; after some nodes tighten all bounds by linear programs, and search again; return
+        whether the search is complete.
+        """
+        complete = self._search(min(NODES_BEFORE_RANGES, most_nodes), patient)
         after_first = now()
-        if first.complete or after_first >= self.deadline or self.nodes >= most_nodes:
-            return first
-        if not patient and self.hopeless(first.bound):
-            return first
-        self.first_bound = first.bound
+        if complete or after_first >= self.deadline or self.nodes >= most_nodes:
+            return complete
+        self.first_bound = self.proved
+        if not patient and self.hopeless(self.first_bound):
+            return False
         self.excluded_cost = self.cutoff
         until = after_first + RANGES_TIME_FRACTION * (self.deadline - after_first)
         cheaper = optimality_based_tightening(self.program, self.cutoff, until)
         if cheaper is None:
-            return Proved(max(first.bound, self.excluded_cost), self.nodes, True)
+            self.open = BestFirst(self._box()._replace(bound=np.inf))
+            return True
         self.program = cheaper
         return self._search(most_nodes, patient)
 
-    def _search(self, most_nodes: float, patient: bool) -> Proved:
-        """Search best first, until the cutoff or a limit is reached or the search is hopeless."""
-        box = (self.program.lower, self.program.upper)
-        self.open = BestFirst(OpenNode(*box, -np.inf, None, None))
-        root = self._node(*box, -np.inf, None)
+    def _search(self, most_nodes: float, patient: bool) -> bool:
+        """Search best first, until the cutoff or a limit is reached or the search is hopeless;
+        return whether it is complete.
+        """
+        box = self._box()
+        self.open = BestFirst(box)
+        root = self._bounded(box)
         self.open.replace([] if root is None else [root])
         while self.open.below(self.cutoff):
             if now() >= self.deadline or self.nodes >= most_nodes:
-                return Proved(self.proved, self.nodes, False)
+                return False
             judged = not patient and self.nodes >= self.next_judged
             if judged and self.hopeless(self.open.bound):
-                return Proved(self.proved, self.nodes, False)
+                return False
             if self.on_bound is not None:
                 self.on_bound(min(self.open.bound, self.cutoff))
             self._branch()
-        return Proved(self.proved, self.nodes, True)
+        return True
 
     def _branch(self) -> None:
         """Split the node of the weakest bound, after its point was passed on."""
@@ -251,23 +259,19 @@ class SearchTree:
             earliest = EARLIEST_TIME_FRACTION_FEW_NODES
         return bool(passed > earliest and self.cutoff - bound > rise)
 
-    def _node(
-        self,
-        lower: ndarray,
-        upper: ndarray,
-        bound: float,
-        basis: highspy.HighsBasis | None,
-    ) -> OpenNode | None:
-        """Return the node of a box, whose parent has this bound and basis; None if it is empty."""
+    def _bounded(self, node: OpenNode) -> OpenNode | None:
+        """Return a node, with the bound and basis of its parent, after it is solved; None if it is
+        empty.
+        """
         check_time()
         self.nodes += 1
-        box = self.program.within(lower, upper)
+        box = self.program.within(node.lower, node.upper)
         left = self.deadline - now()
-        relaxed = solve_relaxation(box, self.solver, NODE_PROPAGATION_ROUNDS, left, basis)
+        relaxed = solve_relaxation(box, self.solver, NODE_PROPAGATION_ROUNDS, left, node.basis)
         if relaxed is None:
             return None
-        tight, relaxed_bound, proposal = relaxed
-        bound = max(bound, relaxed_bound)
+        tight, bound, proposal = relaxed
+        bound = max(node.bound, bound)
         return OpenNode(tight.lower, tight.upper, bound, proposal.point, proposal.basis)
 
     def _children(self, node: OpenNode, fractional: ndarray) -> list[OpenNode] | None:
@@ -306,19 +310,18 @@ class SearchTree:
         mean = self.gained.sum() / count if count else 1.0
         down, up = np.where(tried > 0, gained / np.maximum(tried, 1), mean)
         score = np.maximum(down * fraction, 1e-12) * np.maximum(up * (1 - fraction), 1e-12)
-        return [int(index) for index in variables[np.argsort(-score, kind="stable")]]
+        return variables[np.argsort(-score, kind="stable")].tolist()
 
     def _split(self, node: OpenNode, index: int) -> tuple[list[OpenNode], ndarray]:
         """Return the nonempty halves of a node, and the gain of the bound in each of the two."""
-        value = 0.5 * (node.lower[index] + node.upper[index])
-        if node.point is not None:
-            value = node.point[index]
+        middle = 0.5 * (node.lower[index] + node.upper[index])
+        value = middle if node.point is None else node.point[index]
         fraction = value - np.floor(value)
         distances = (fraction, 1 - fraction)
         gains = np.full(2, np.inf)
         children = []
         for side, box in enumerate(integer_branches(node.lower, node.upper, index, value)):
-            child = self._node(*box, node.bound, node.basis)
+            child = self._bounded(OpenNode(*box, node.bound, None, node.basis))
             if child is None:
                 continue
             children.append(child)

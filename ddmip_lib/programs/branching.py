@@ -63,8 +63,8 @@ class BestFirst(Generic[NodeT]):
     @property
     def bound(self) -> float:
         """The bound of the search, at any time: the weakest one of all nodes."""
-        bounds = [self.fathomed_bound, *(node.bound for node in self.working)]
-        return min([*bounds, *(bound for bound, *_ in self.heap[:1])])
+        nodes = [*self.working, *(node for *_, node in self.heap[:1])]
+        return min([self.fathomed_bound, *(node.bound for node in nodes)])
 
     def below(self, cutoff: float) -> bool:
         """Return whether an open node has a bound below the cutoff and below that of all nodes that
@@ -150,20 +150,16 @@ def fractionality(
     """
     if point is None:
         return np.zeros(len(lower))
-    distance = np.abs(point - np.round(point))
-    fractional = integer & (lower < upper) & (distance > INTEGRALITY_TOLERANCE)
-    return np.where(fractional, distance, 0.0)
+    distance = np.where(integer & (lower < upper), np.abs(point - np.round(point)), 0.0)
+    return np.where(distance > INTEGRALITY_TOLERANCE, distance, 0.0)
 
 
 def branches(
     lower: ndarray, upper: ndarray, index: int, below: float, above: float
 ) -> list[tuple[ndarray, ndarray]]:
     """Return the parts of a box in which a variable is at most `below`, or at least `above`."""
-    left_upper = upper.copy()
-    right_lower = lower.copy()
-    left_upper[index] = below
-    right_lower[index] = above
-    return [(lower, left_upper), (right_lower, upper)]
+    at = np.arange(len(lower)) == index
+    return [(lower, np.where(at, below, upper)), (np.where(at, above, lower), upper)]
 
 
 def integer_branches(

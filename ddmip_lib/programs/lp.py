@@ -78,7 +78,8 @@ class LPSolver:
         LPProposal
             Multipliers and point, unverified.
         """
-        highs = self._take_solver()
+        highs = self.highs or silent_highs(LP_OPTIONS)
+        self.highs = None  # unless an exception ends the solve, it is used again
         scales = Scales.of(program, power_of_two(finite_size(program.lower, program.upper)))
         relaxed = replace(program, integer=np.zeros_like(program.integer))
         pass_program(highs, scales.scaled(relaxed))
@@ -94,12 +95,6 @@ class LPSolver:
         self.highs = highs
         return _proposal(highs, program, scales)
 
-    def _take_solver(self) -> highspy.Highs:
-        """Return the last solver, or a new one where an exception ended its solve."""
-        highs = self.highs
-        self.highs = None
-        return silent_highs(LP_OPTIONS) if highs is None else highs
-
 
 def _claims_empty(highs: highspy.Highs) -> bool:
     status = highspy.HighsModelStatus
@@ -111,16 +106,14 @@ def _proposal(highs: highspy.Highs, program: Program, scales: Scales) -> LPPropo
     none = np.zeros(len(scales.row))
     if _claims_empty(highs):
         _, known, ray = highs.getDualRay()  # type: ignore[attr-defined]  # its stubs lack it
-        multipliers = none
-        if known and ray is not None:
-            multipliers = np.asarray(ray, dtype=float) / scales.row
-        return LPProposal(multipliers, None, True)
+        usable = known and ray is not None
+        return LPProposal(np.asarray(ray) / scales.row if usable else none, None, True)
     solution = highs.getSolution()
-    multipliers = np.asarray(solution.row_dual, dtype=float)
-    if len(multipliers) != len(none) or not np.isfinite(multipliers).all():
+    duals = np.asarray(solution.row_dual, dtype=float)
+    if len(duals) != len(none) or not np.isfinite(duals).all():
         return LPProposal(none, None, False)
-    multipliers = multipliers * scales.cost / scales.row
     values = np.asarray(solution.col_value) * scales.column
     point = np.clip(values, program.lower, program.upper)
     usable = solution.value_valid and np.isfinite(point).all()
+    multipliers = duals * scales.cost / scales.row
     return LPProposal(multipliers, point if usable else None, False, highs.getBasis())
