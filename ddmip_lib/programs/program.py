@@ -33,6 +33,9 @@ OTHER_OPERATIONS = 8
 """Rounded operations of a bound besides the terms of its sum, at most."""
 
 
+Entries = ndarray | Sequence[float]
+
+
 class Rows(NamedTuple):
     """A sparse matrix in compressed rows, with the row of every entry besides.
 
@@ -71,15 +74,14 @@ class Rows(NamedTuple):
         return np.bincount(self.row, values, len(self.first) - 1)
 
 
-def stacked_rows(rows: Sequence[tuple[ndarray, ndarray]], columns: int) -> sp.csr_matrix:
+def stacked_rows(rows: Sequence[tuple[Entries, Entries]], columns: int) -> sp.csr_matrix:
     """Return the matrix with these rows, each given by the columns and values of its entries.
 
     Entries at the same place are added.
 
-    >>> one = np.ones(2)
-    >>> stacked_rows([(np.array([0, 2]), one), (np.array([1, 1]), one)], columns=3).toarray()
-    array([[1., 0., 1.],
-           [0., 2., 0.]])
+    >>> stacked_rows([([0, 2], [1.0, 3.0]), ([1, 1], [2.0, 5.0])], columns=3).toarray()
+    array([[1., 0., 3.],
+           [0., 7., 0.]])
     """
     column = np.concatenate([[], *(part for part, _ in rows)]).astype(int)
     value = np.concatenate([[], *(part for _, part in rows)])

@@ -18,7 +18,7 @@ from pyscipopt import SCIP_EVENTTYPE, MatrixVariable, Model
 
 from ..clock import now
 from ..errors import ProblemError
-from .program import Program, Rows
+from .program import Program, Rows, stacked_rows
 
 ROW_HANDLERS = {"linear", "knapsack", "setppc", "logicor", "varbound"}
 """SCIP's handlers of linear constraints."""
@@ -155,12 +155,9 @@ class MILP:
             return False
         if any(at in constraint.variables for constraint in self.others):
             return False
-        column = self.rows[:, [at]].tocoo()
-        increasing = column.row[column.data > 0]
-        decreasing = column.row[column.data < 0]
-        upper = self.row_upper[increasing]
-        lower = self.row_lower[decreasing]
-        return bool(np.isinf(upper).all() and np.isinf(lower).all())
+        column = self.rows[:, [at]].toarray().ravel()
+        limits = np.append(self.row_upper[column > 0], self.row_lower[column < 0])
+        return bool(np.isinf(limits).all())
 
     @property
     def n_variables(self) -> int:
@@ -263,9 +260,12 @@ def read_model(model: Model) -> MILP:
     require_copyable(model)
     infinity = model.infinity()
     variables = model.getVars()
-    constraints = _ConstraintReader(model, variables)
+    reader = _ConstraintReader(model, variables)
+    linear = []
+    others = []
     for constraint in model.getConss():
-        constraints.read(constraint)
+        part = linear if constraint.getConshdlrName() in ROW_HANDLERS else others
+        part.append(constraint)
     return MILP(
         sign=1.0 if model.getObjectiveSense() == "minimize" else -1.0,
         cost=np.array([v.getObj() for v in variables], dtype=float),
@@ -274,51 +274,44 @@ def read_model(model: Model) -> MILP:
         upper=_finite_or_inf([v.getUbOriginal() for v in variables], infinity),
         integer=np.array([is_integral(v) for v in variables], dtype=bool),
         names=[v.name for v in variables],
-        position=constraints.position,
-        rows=constraints.matrix(),
-        row_lower=_finite_or_inf(constraints.lower, infinity),
-        row_upper=_finite_or_inf(constraints.upper, infinity),
-        row_names=constraints.names,
-        others=tuple(constraints.others),
+        position=reader.position,
+        rows=stacked_rows([reader.row(constraint) for constraint in linear], len(variables)),
+        row_lower=_finite_or_inf([model.getLhs(constraint) for constraint in linear], infinity),
+        row_upper=_finite_or_inf([model.getRhs(constraint) for constraint in linear], infinity),
+        row_names=[constraint.name for constraint in linear],
+        others=tuple(reader.other(constraint) for constraint in others),
     )
 
 
 class _ConstraintReader:
-    """The constraints of a model, read one by one."""
+    """Reads constraints of a model."""
 
     def __init__(self, model: Model, variables: list[Any]) -> None:
         self.model = model
         self.position = {v.ptr(): i for i, v in enumerate(variables)}
         self.position_by_name = {v.name: i for i, v in enumerate(variables)}
-        self.names: list[str] = []
-        self.lower: list[float] = []
-        self.upper: list[float] = []
-        self.row: list[int] = []
-        self.column: list[int] = []
-        self.weight: list[float] = []
-        self.others: list[OtherConstraint] = []
 
-    def read(self, constraint: Any) -> None:
-        kind = constraint.getConshdlrName()
+    def row(self, constraint: Any) -> tuple[list[int], list[float]]:
+        """Return the variables of a linear constraint, by their index, and its coefficients."""
         variables: Any = self.model.getConsVars(constraint) or ()
-        if kind not in ROW_HANDLERS:
-            members = tuple(self._index(v) for v in variables)
-            negated = kind == "indicator" and variables[0].ptr() not in self.position
-            quadratic = self._quadratic(constraint) if kind == "nonlinear" else None
-            other = OtherConstraint(constraint.name, kind, members, negated, quadratic)
-            self.others.append(other)
-            return
         columns = [self.position.get(v.ptr(), -1) for v in variables]
         if -1 in columns:
             raise ProblemError(
                 f"constraint {constraint.name} holds a negated variable ~b: write it as 1 - b."
             )
-        self.row.extend([len(self.names)] * len(columns))
-        self.column.extend(columns)
-        self.weight.extend(self.model.getConsVals(constraint) or ())
-        self.names.append(constraint.name)
-        self.lower.append(self.model.getLhs(constraint))
-        self.upper.append(self.model.getRhs(constraint))
+        return columns, self.model.getConsVals(constraint) or []
+
+    def other(self, constraint: Any) -> OtherConstraint:
+        """Return a constraint that is not linear."""
+        kind = constraint.getConshdlrName()
+        variables: Any = self.model.getConsVars(constraint) or ()
+        return OtherConstraint(
+            constraint.name,
+            kind,
+            variables=tuple(self._index(v) for v in variables),
+            negated=kind == "indicator" and variables[0].ptr() not in self.position,
+            quadratic=self._quadratic(constraint) if kind == "nonlinear" else None,
+        )
 
     def _quadratic(self, constraint: Any) -> Quadratic | None:
         """Return a nonlinear constraint as a quadratic one, None if it is of another form."""
@@ -326,13 +319,14 @@ class _ConstraintReader:
             return None
         found: Any = self.model.getTermsQuadratic(constraint)
         products, squares, linear = found
-        terms = [(self._index(v), self._index(w), float(a)) for v, w, a in products]
-        terms += [(self._index(v), self._index(v), float(a)) for v, a, _ in squares if a]
+        products = [*products, *((v, v, a) for v, a, _ in squares if a)]
         linear = [*linear, *((v, a) for v, _, a in squares if a)]
         sides = [self.model.getLhs(constraint), self.model.getRhs(constraint)]
-        low, high = _finite_or_inf(sides, self.model.infinity())
-        weights = tuple((self._index(v), float(a)) for v, a in linear)
-        return Quadratic(tuple(terms), weights, float(low), float(high))
+        return Quadratic(
+            tuple((self._index(v), self._index(w), float(a)) for v, w, a in products),
+            tuple((self._index(v), float(a)) for v, a in linear),
+            *_finite_or_inf(sides, self.model.infinity()).tolist(),
+        )
 
     def _index(self, variable: Any) -> int:
         """Return the index of a variable; SCIP lists the negation of b as a variable b_neg."""
@@ -343,10 +337,6 @@ class _ConstraintReader:
                 f"variable {variable.name} of a constraint is not among the model's variables."
             )
         return index
-
-    def matrix(self) -> sp.csr_matrix:
-        shape = (len(self.names), len(self.position))
-        return sp.csr_matrix((self.weight, (self.row, self.column)), shape=shape)
 
 
 def copy_model(model: Model, seed: int = 0) -> Model:
@@ -462,8 +452,7 @@ def has_point(model: Model, seconds: float = 60.0) -> bool:
 
 def change_bounds(model: Model, variables: Sequence[Any], lower: ndarray, upper: ndarray) -> None:
     """Give variables these bounds, where they are finite."""
-    bounds = zip(lower.tolist(), upper.tolist(), strict=True)
-    for variable, (low, high) in zip(variables, bounds, strict=True):
+    for variable, low, high in zip(variables, lower.tolist(), upper.tolist(), strict=True):
         if low > high:  # there is no point, and SCIP is to find that out
             model.addCons(variable >= low)
             model.addCons(variable <= high)
@@ -524,6 +513,4 @@ def solution_values(model: Model, variables: Any) -> ndarray:
 
 def _finite_or_inf(values: list[float], infinity: float) -> ndarray:
     array = np.array(values, dtype=float)
-    array[array >= infinity] = np.inf
-    array[array <= -infinity] = -np.inf
-    return array
+    return np.where(np.abs(array) >= infinity, np.copysign(np.inf, array), array)

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy import ndarray
 from pyscipopt import Model, quicksum
+from pyscipopt.scip import ExprCons
 
 from ..clock import check_time
 from .program import Program
@@ -165,12 +166,12 @@ def add_variables(
     binary = (lower == 0) & (upper == 1)
     kinds = np.where(~integer, "C", np.where(binary, "B", "I")).tolist()
     names = names or [""] * len(kinds)
-    parts = zip(names, kinds, _bounds_or_none(lower), _bounds_or_none(upper), strict=True)
+    parts = zip(names, kinds, _finite_or_none(lower), _finite_or_none(upper), strict=True)
     return [model.addVar(name, vtype=kind, lb=low, ub=high) for name, kind, low, high in parts]
 
 
-def _bounds_or_none(bounds: ndarray) -> list[float | None]:
-    return [bound if np.isfinite(bound) else None for bound in bounds.tolist()]
+def _finite_or_none(values: ndarray) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
 def add_rows(
@@ -195,12 +196,14 @@ def add_rows(
         Names of all constraints, or none.
     """
     names = names or [""] * rows.shape[0]
-    activities = _activities(rows, variables)
-    for activity, low, high, name in zip(
-        activities, lower.tolist(), upper.tolist(), names, strict=True
-    ):
-        for constraint in _one_or_two_sided(activity, low, high):
-            model.addCons(constraint, name=name)
+    sides = _finite_or_none(lower), _finite_or_none(upper)
+    for activity, low, high, name in zip(_activities(rows, variables), *sides, names, strict=True):
+        if low is not None and high is not None and low > high:
+            # there is no point: SCIP finds that out from two constraints
+            model.addCons(activity >= low, name=name)
+            low = None
+        if low is not None or high is not None:
+            model.addCons(ExprCons(activity, low, high), name=name)
 
 
 def _activities(rows: sp.csr_matrix, variables: Sequence[Any]) -> Iterator[Any]:
@@ -209,20 +212,6 @@ def _activities(rows: sp.csr_matrix, variables: Sequence[Any]) -> Iterator[Any]:
         check_time()
         terms = zip(rows.indices[first:end].tolist(), rows.data[first:end].tolist(), strict=True)
         yield quicksum(weight * variables[j] for j, weight in terms)
-
-
-def _one_or_two_sided(activity: Any, low: float, high: float) -> list[Any]:
-    """Return the constraints low <= activity <= high: one, or one for each side."""
-    if low == high:
-        return [activity == low]
-    if -np.inf < low < high < np.inf:
-        return [(activity <= high) >= low]
-    constraints = []  # sides that cross are two constraints, which SCIP finds to be infeasible
-    if low > -np.inf:
-        constraints.append(activity >= low)
-    if high < np.inf:
-        constraints.append(activity <= high)
-    return constraints
 
 
 def set_objective(model: Model, variables: Sequence[Any], cost: ndarray, sign: float = 1.0) -> None:

@@ -12,12 +12,10 @@ $y = 0 \Rightarrow o \le 0$, without a margin. Constraints of the user's model t
 are left out: a bound without them is one with them.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from numpy import ndarray
 
@@ -30,7 +28,7 @@ from ..model.instance import Instance
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
 from ..programs.presolve import propagate_bounds
-from ..programs.program import Program
+from ..programs.program import Entries, Program, stacked_rows
 
 Ends = tuple[ndarray, ndarray]
 
@@ -132,7 +130,7 @@ class NetworkEncoder:
         self.lower = list(start.lower)
         self.upper = list(start.upper)
         self.integer = list(start.integer)
-        self.entries: list[tuple[ndarray, ndarray]] = []
+        self.entries: list[tuple[Entries, Entries]] = []
         self.sides: list[tuple[float, float]] = []
 
     def variable(self, lower: float, upper: float, integer: bool = False) -> int:
@@ -142,15 +140,9 @@ class NetworkEncoder:
         self.integer.append(integer)
         return len(self.lower) - 1
 
-    def add_constraint(
-        self,
-        at: Sequence[int] | ndarray,
-        weights: Sequence[float] | ndarray,
-        low: float,
-        high: float,
-    ) -> None:
+    def add_constraint(self, at: Entries, weights: Entries, low: float, high: float) -> None:
         """Add the constraint low <= weights'v <= high on the variables `at`, without any -1."""
-        self.entries.append((np.asarray(at, dtype=int), np.asarray(weights, dtype=float)))
+        self.entries.append((at, weights))
         self.sides.append((low, high))
 
     def tighten(self, at: int, lower: float, upper: float) -> None:
@@ -160,22 +152,16 @@ class NetworkEncoder:
 
     def program(self) -> Program:
         """Return the extended program."""
-        start = self.start
         columns = len(self.lower)
-        lengths = [len(at) for at, _ in self.entries]
-        at = np.concatenate([[], *(at for at, _ in self.entries)]).astype(int)
-        weights = np.concatenate([[], *(weights for _, weights in self.entries)])
-        first = np.concatenate([[0], np.cumsum(lengths)]).astype(int)
-        new = sp.csr_matrix((weights, at, first), (len(lengths), columns))
-        new.sum_duplicates()
         extended = replace(
-            start,
-            cost=np.append(start.cost, np.zeros(columns - len(start.cost))),
+            self.start,
+            cost=np.append(self.start.cost, np.zeros(columns - len(self.start.cost))),
             lower=np.array(self.lower),
             upper=np.array(self.upper),
             integer=np.array(self.integer, dtype=bool),
         )
-        return extended.with_constraints(new, *np.array(self.sides).reshape(-1, 2).T)
+        sides = np.array(self.sides).reshape(-1, 2).T
+        return extended.with_constraints(stacked_rows(self.entries, columns), *sides)
 
     def tie_output(
         self,
