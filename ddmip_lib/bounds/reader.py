@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ..errors import UnsupportedNetworkError
 from .activations import ACTIVATIONS, LAYERS
-from .graph import Graph
+from .graph import Graph, GraphBuilder
 from .trace import PROBE_ROWS, Tape, Traced, aten
 
 SUPPORTED = (
@@ -115,8 +115,7 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     >>> traced_run(nn.Sequential(nn.Linear(2, 1), nn.Softplus()).double(), 2).last
     'softplus'
     """
-    tape = Tape(n_in)
-    tape.inside.append((net, ""))
+    tape = Tape(GraphBuilder(n_in), inside=[(net, "")])
     state = [*net.parameters(), *net.buffers()]
     versions = [part._version for part in state]
     probe = torch.tensor(np.random.default_rng(1).standard_normal((PROBE_ROWS, n_in)))
@@ -127,7 +126,8 @@ def traced_run(net: nn.Module, n_in: int) -> Tape:
     except Exception as error:
         tape.last = ""
         if not tape.refused:
-            tape.refuse(_reason(error))
+            data = "tensor subclasses" in str(error)
+            tape.refuse("control flow by data" if data else f"forward: {error}")
         return tape
     if versions != [part._version for part in state]:
         tape.refuse("a parameter or buffer changed in place")
@@ -145,11 +145,6 @@ def _run(net: nn.Module, value: Traced) -> Any:
     finally:
         for hook in hooks:
             hook.remove()
-
-
-def _reason(error: Exception) -> str:
-    text = str(error)
-    return "control flow by data" if "tensor subclasses" in text else f"forward: {text}"
 
 
 def _set_output(tape: Tape, found: Any) -> None:

@@ -6,10 +6,10 @@ rule, and also computes the operation on a probe batch, so that shapes are given
 read: an operation that requires one is refused.
 """
 
-import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +58,7 @@ class Traced(Tensor):
         made.probe = probe
         made.node = node
         made.tape = tape
-        tape.made.append(weakref.ref(made))
+        tape.made.add(made)
         return made
 
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
@@ -71,13 +71,9 @@ class Traced(Tensor):
         return _traced_in((args, kwargs))[0].tape.follow(func, args, kwargs or {})
 
 
+@dataclass(eq=False)
 class Tape:
     """Records a run operation by operation.
-
-    Parameters
-    ----------
-    n_in : int
-        The number of inputs.
 
     Attributes
     ----------
@@ -91,17 +87,16 @@ class Tape:
         The layers whose forward() is running, with their paths.
     refused : dict of str to list of str
         The layers that the graph cannot represent, with reasons.
-    made : list of weak references
+    made : weak set of Traced
         All traced values.
     """
 
-    def __init__(self, n_in: int) -> None:
-        self.builder = GraphBuilder(n_in)
-        self.output = 0
-        self.last = ""
-        self.inside: list[tuple[nn.Module, str]] = []
-        self.refused: dict[str, list[str]] = {}
-        self.made: list[weakref.ref[Traced]] = []
+    builder: GraphBuilder
+    output: int = 0
+    last: str = ""
+    inside: list[tuple[nn.Module, str]] = field(default_factory=list)
+    refused: dict[str, list[str]] = field(default_factory=dict)
+    made: WeakSet[Traced] = field(default_factory=WeakSet)
 
     def refuse(self, reason: str) -> None:
         """Record why the layer that is running cannot be read."""
@@ -116,10 +111,10 @@ class Tape:
     @property
     def names(self) -> str:
         """The refused layers with their reasons, for messages."""
-        parts = []
-        for layer, reasons in self.refused.items():
-            parts.append(f"{layer} ({', '.join(reasons)})" if reasons else layer)
-        return ", ".join(parts)
+        return ", ".join(
+            f"{layer} ({', '.join(reasons)})" if reasons else layer
+            for layer, reasons in self.refused.items()
+        )
 
     def follow(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Execute an operation on the probe batch, and add its nodes to the graph.
@@ -209,18 +204,14 @@ class Operation:
 
     def written(self, args: Any, first: Traced) -> Traced | None:
         """Return the value that it changes in place, if any: only its first argument may be."""
-        changed = []
-        for place, argument in enumerate(self.func._schema.arguments):
-            if argument.alias_info and argument.alias_info.is_write:
-                changed.append(place)
-        if changed == [0] and args[0] is first:
-            return first
-        if changed:
-            reason = f"{self.name} into another tensor"
-        elif self.name == "_local_scalar_dense":
+        if self.name == "_local_scalar_dense":
             reason = "control flow by data"
-        else:
+        elif not self.func._schema.is_mutable:
             return None
+        elif self.name.endswith("_") and args[0] is first:
+            return first
+        else:
+            reason = f"{self.name} into another tensor"
         self.tape.refuse(reason)
         raise Refused(reason)
 
@@ -228,13 +219,9 @@ class Operation:
         """Refuse a change in place of the input, of a value with another name or view, or of its
         shape.
         """
-        shared = self.out.shape != value.shape
-        storage = value.probe.untyped_storage().data_ptr()
-        for reference in self.tape.made:
-            other = reference()
-            if other is not None and other is not value:
-                shared = shared or other.probe.untyped_storage().data_ptr() == storage
-        if shared:
+        storages = [other.probe.untyped_storage().data_ptr() for other in self.tape.made]
+        shared = storages.count(value.probe.untyped_storage().data_ptr()) > 1
+        if shared or self.out.shape != value.shape:
             raise Refused(f"{self.name} in place, on the input or on what has another name or view")
 
     def check(self) -> None:
@@ -247,7 +234,7 @@ class Operation:
             raise Refused("another precision than float64")
 
     def affine(
-        self, value: Traced, weight: Tensor, bias: Tensor, size: Tensor | None = None
+        self, value: Traced, weight: Tensor, bias: Tensor, bias_size: Tensor | None = None
     ) -> int:
         """Add the node `weight @ value + bias`.
 
@@ -257,7 +244,7 @@ class Operation:
             The value.
         weight, bias : Tensor
             The matrix and the constants.
-        size : Tensor, optional
+        bias_size : Tensor, optional
             Bounds of the absolute values that were summed for `bias`.
 
         Returns
@@ -271,11 +258,11 @@ class Operation:
             If weights are too large or too small.
         """
         assert value.node is not None
-        node = self.tape.builder.affine(value.node, weight, bias, size)
+        node = self.tape.builder.affine(value.node, weight, bias, bias_size)
         made: Any = self.tape.builder.nodes[node]
         for part in (weight, bias, made.weight_size, made.bias_size):
-            sizes = part.abs()[part != 0]
-            if sizes.numel() and not (sizes.min() >= MIN_WEIGHT and sizes.max() <= MAX_WEIGHT):
+            size = part.abs()
+            if not ((size == 0) | (size >= MIN_WEIGHT) & (size <= MAX_WEIGHT)).all():
                 raise Refused(
                     f"weights whose size or product is not in [{MIN_WEIGHT:g}, {MAX_WEIGHT:g}]"
                     " (rescale them)"
