@@ -131,16 +131,28 @@ def model_of(milp: MILP) -> Model:
 
 def _scaled(program: Program, scales: Scales) -> Program:
     """Return a program in other units; two sides become one that differ by rounding errors only."""
-    program = scales.scaled(program)
+    scaled = scales.scaled(program)
+    lower, upper = joined_sides(scaled, 1e-12)
+    return replace(scaled, row_lower=lower, row_upper=upper)
+
+
+def joined_sides(program: Program, tolerance: float) -> tuple[ndarray, ndarray]:
+    """Return the sides of all constraints, where two become one that differ by this tolerance.
+
+    Parameters
+    ----------
+    program
+        The program.
+    tolerance
+        The tolerance, relative to the side or, for smaller ones, to 1.
+    """
     low = program.row_lower
     high = program.row_upper
     with np.errstate(invalid="ignore"):  # a side that is missing
-        tolerance = 1e-12 * np.maximum(1.0, np.abs(low))
-        same = np.isfinite(low) & (low <= high) & (high - low <= tolerance)
+        room = tolerance * np.maximum(1.0, np.abs(low))
+        same = np.isfinite(low) & (low <= high) & (high - low <= room)
         middle = 0.5 * (low + high)
-    return replace(
-        program, row_lower=np.where(same, middle, low), row_upper=np.where(same, middle, high)
-    )
+    return np.where(same, middle, low), np.where(same, middle, high)
 
 
 def add_variables(

@@ -13,7 +13,7 @@ are left out: a bound without them is one with them.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from ..clock import check_time
 from ..model.instance import Instance
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
+from ..numerics import finite_size
 from ..programs.presolve import propagate_bounds
 from ..programs.program import Entries, Program, stacked_rows
 
@@ -55,7 +56,7 @@ def relax_bounds(instance: Instance, units: Units, tolerance: float = TOLERANCE)
     return lower, upper
 
 
-def tighten_at(box: Ends, index: ndarray, lower: ndarray, upper: ndarray) -> None:
+def tighten_at(box: Ends | ndarray, index: Any, lower: ndarray, upper: ndarray) -> None:
     """Intersect the bounds of some variables, in place, with others."""
     box[0][index] = np.maximum(box[0][index], lower)
     box[1][index] = np.minimum(box[1][index], upper)
@@ -189,19 +190,17 @@ class NetworkEncoder:
         """
         low, high = ends
         source = int(value.at[unit])
-        number = float(value.number[unit])
         if source < 0:
-            low = high = number
+            low = high = float(value.number[unit])
         if gives_class:
             self.tighten(at, float(low > 0), float(high > 0))
             if low <= 0 < high:  # o >= margin y + low (1 - y), o <= high y
                 self.add_constraint([source, at], [1.0, low - margin], low, np.inf)
                 self.add_constraint([source, at], [1.0, -high], -np.inf, 0.0)
-        elif source < 0:
-            self.tighten(at, number, number)
         else:
             self.tighten(at, low, high)
-            self.add_constraint([source, at], [1.0, -1.0], 0.0, 0.0)
+            if source >= 0:
+                self.add_constraint([source, at], [1.0, -1.0], 0.0, 0.0)
 
     def add_network(
         self, graph: Graph, bounds: Bounds, row: int, inputs: NodeColumns
@@ -225,9 +224,8 @@ class NetworkEncoder:
             The network's last node.
         """
         check_time()
-        nodes = bounds[row : row + 1].nodes
-        ranges = [(low[0].numpy(), high[0].numpy()) for low, high in nodes]
-        sizes = [torch.maximum(low.abs(), high.abs()) for low, high in nodes]
+        ranges = [(low[row].numpy(), high[row].numpy()) for low, high in bounds.nodes]
+        sizes = [torch.from_numpy(finite_size(*ends))[None] for ends in ranges]
         values: list[NodeColumns] = []
         for index, node in enumerate(graph.nodes):
             if isinstance(node, Input):
@@ -272,26 +270,18 @@ class NetworkEncoder:
         """Add an activation of units with these ranges, whose values lie in `ends`."""
         at = before.at.copy()
         number = before.number.copy()
-        constraints = ACTIVATIONS[kind].constraints
+        activation = ACTIVATIONS[kind]
+        lines = [part.numpy() for part in activation.linear_bounds(*map(torch.from_numpy, ranges))]
         for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
-            if constraints is not None:
-                at[k], number[k] = constraints(self, a, number[k], low, high)
+            if activation.constraints is not None:
+                at[k], number[k] = activation.constraints(self, a, number[k], low, high)
                 continue
             at[k] = self.variable(ends[0][k], ends[1][k])
             if a >= 0:
-                self._between_lines(kind, at[k], a, (low, high), error[k])
+                below, below_shift, above, above_shift, _ = (part[k] for part in lines)
+                self.add_constraint([at[k], a], [1.0, -below], below_shift - error[k], np.inf)
+                self.add_constraint([at[k], a], [1.0, -above], -np.inf, above_shift + error[k])
         return NodeColumns(at, number)
-
-    def _between_lines(
-        self, kind: str, z: int, a: int, ends: tuple[float, float], error: float
-    ) -> None:
-        """Add linear bounds of an activation z of a unit a in these ends."""
-        low, high = (torch.tensor([end], dtype=torch.float64) for end in ends)
-        lines = ACTIVATIONS[kind].linear_bounds(low, high)
-        below = -float(lines.below[0])
-        above = -float(lines.above[0])
-        self.add_constraint([z, a], [1.0, below], float(lines.below_shift[0]) - error, np.inf)
-        self.add_constraint([z, a], [1.0, above], -np.inf, float(lines.above_shift[0]) + error)
 
 
 def _affine_map(node: Node, values: list[NodeColumns]) -> tuple[ndarray, ndarray, NodeColumns]:

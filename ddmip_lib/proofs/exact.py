@@ -123,7 +123,7 @@ def exact_program(
     """
     relaxed = relax_bounds(instance, units, tolerance)
     if box is not None:
-        tighten_at(relaxed, np.arange(len(box[0])), *box)
+        tighten_at(relaxed, slice(len(box[0])), *box)
     box = relaxed
     if (box[0] > box[1]).any():  # no integer between two bounds: every bound shows it
         return relaxed_program(instance, units, *box, tolerance)
@@ -170,7 +170,9 @@ def _few_combinations(instance: Instance, maximum: int) -> list[ndarray]:
 
 
 class _BoundedNetwork(NamedTuple):
-    """Samples of a network with the bounds of all its nodes, or as curves by sample."""
+    """Samples of a network with the bounds of all its nodes, as curves where one input is free, and
+    with the ranges of the outputs.
+    """
 
     predictor: Predictor
     mapping: InputMap
@@ -178,30 +180,20 @@ class _BoundedNetwork(NamedTuple):
     samples: ndarray
     bounds: Bounds
     curves: dict[int, Curve]
+    ranges: ndarray
 
     def encode(self, encoder: NetworkEncoder, box: Ends, margin: float) -> None:
         """Write the exact models of all samples."""
         for place, sample in enumerate(self.samples):
             inputs = self._inputs(sample, *box)
-            lower, upper = self.range(place)
             if sample in self.curves:
                 values = self.curves[sample].encode(encoder, int(inputs.at.max()))
             else:
                 values = encoder.add_network(self.graph, self.bounds, place, inputs)
-            for unit, output in enumerate(self.mapping.output[sample]):
-                ends = float(lower[unit]), float(upper[unit])
+            for unit, output in enumerate(self.mapping.output[sample].tolist()):
+                low, high = self.ranges[:, place, unit].tolist()
                 gives_class = self.predictor.gives_class
-                encoder.tie_output(int(output), values, unit, gives_class, ends, margin)
-
-    def range(self, place: int) -> Ends:
-        """Return bounds of the outputs of one of the samples."""
-        lower = self.bounds.lower[place].numpy()
-        upper = self.bounds.upper[place].numpy()
-        curve = self.curves.get(self.samples[place])
-        if curve is None:
-            return lower, upper
-        low, high = curve.range
-        return np.maximum(lower, low), np.minimum(upper, high)
+                encoder.tie_output(output, values, unit, gives_class, (low, high), margin)
 
     def _inputs(self, sample: int, lower: ndarray, upper: ndarray) -> NodeColumns:
         """Return the inputs of a sample, those that are fixed as numbers."""
@@ -219,12 +211,11 @@ def _bounded_network(
     graph = instance.graph(number)
     bounds = crown(graph, mapping.box(*box)[samples])
     curves_of = _curves(graph, mapping, samples, box)
-    network = _BoundedNetwork(predictor, mapping, graph, samples, bounds, curves_of)
-    low, high = map(np.array, zip(*map(network.range, range(len(samples))), strict=True))
-    low = predictor.outputs_of(low)
-    high = predictor.outputs_of(high)
-    tighten_at(box, mapping.output[samples], low, high)
-    return network
+    ranges = np.array([bounds.lower.numpy(), bounds.upper.numpy()])
+    for place in np.flatnonzero(np.isin(samples, list(curves_of))):
+        tighten_at(ranges, place, *curves_of[samples[place]].range)
+    tighten_at(box, mapping.output[samples], *map(predictor.outputs_of, ranges))
+    return _BoundedNetwork(predictor, mapping, graph, samples, bounds, curves_of, ranges)
 
 
 def _curves(graph: Graph, mapping: InputMap, samples: ndarray, box: Ends) -> dict[int, Curve]:

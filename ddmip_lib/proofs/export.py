@@ -21,7 +21,7 @@ from ..model.scaling import Units
 from ..model.verification import TOLERANCE, Verification
 from ..programs.program import Program
 from ..programs.scip import MILP
-from ..programs.scip_program import write_milp
+from ..programs.scip_program import joined_sides, write_milp
 from .exact import exact_program
 
 VALID_NAMES = {
@@ -137,10 +137,8 @@ def _with_names(instance: Instance, program: Program, ending: str) -> MILP:
     """A program as a maximisation or minimisation of variables and constraints with names."""
     milp = instance.milp
     columns = len(program.cost)
-    width = program.row_upper - program.row_lower
-    size = np.maximum(1.0, np.abs(np.nan_to_num(program.row_lower, neginf=0.0)))
-    equation = width <= 1e-9 * size  # sides that differ by the rounding errors of a network only
-    middle = 0.5 * (program.row_lower + program.row_upper)
+    # sides may differ by the rounding errors of a network only
+    lower, upper = joined_sides(program, 1e-9)
     names = [*milp.names, *(f"network_{k}" for k in range(columns - len(milp.names)))]
     rows = len(program.row_lower)
     row_names = [*milp.row_names, *(f"network_row_{k}" for k in range(rows - milp.n_rows))]
@@ -154,8 +152,8 @@ def _with_names(instance: Instance, program: Program, ending: str) -> MILP:
         names=valid_names(names, ending),
         position={},
         rows=program.rows.matrix(columns),
-        row_lower=np.where(equation, middle, program.row_lower),
-        row_upper=np.where(equation, middle, program.row_upper),
+        row_lower=lower,
+        row_upper=upper,
         row_names=valid_names(row_names, ending),
         others=(),
     )

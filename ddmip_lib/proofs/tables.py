@@ -140,14 +140,14 @@ def write_tables(building: NetworkEncoder, tables: Sequence[Table]) -> None:
     tables
         The tables; those with the same key have the same binaries.
     """
-    binaries: dict[Key, dict[tuple[float, ...], int]] = {}
+    chosen: dict[Key, tuple[ndarray, ndarray]] = {}
     for table in tables:
         if len(table.key) == 1 and np.array_equal(np.diff(table.values[:, 0]), [1.0]):
             _write_line(building, table)
             continue
-        if table.key not in binaries:
-            binaries[table.key] = _write_choice(building, table)
-        _write_outputs(building, table, binaries[table.key])
+        if table.key not in chosen:
+            chosen[table.key] = table.values, _write_choice(building, table)
+        _write_outputs(building, table, *chosen[table.key])
 
 
 def _write_line(building: NetworkEncoder, table: Table) -> None:
@@ -161,26 +161,26 @@ def _write_line(building: NetworkEncoder, table: Table) -> None:
         building.add_constraint([target, x], [1.0, one - two], constant - room, constant + room)
 
 
-def _write_choice(building: NetworkEncoder, table: Table) -> dict[tuple[float, ...], int]:
-    """Write one binary for each combination of the key's values; return them by combination."""
-    chosen = [building.variable(0.0, 1.0, integer=True) for _ in table.values]
-    building.add_constraint(chosen, np.ones(len(chosen)), 1.0, 1.0)
+def _write_choice(building: NetworkEncoder, table: Table) -> ndarray:
+    """Write one binary for each combination of the key's values, and return them."""
+    binaries = np.array([building.variable(0.0, 1.0, integer=True) for _ in table.values], int)
+    building.add_constraint(binaries, np.ones(len(binaries)), 1.0, 1.0)
     for variable, column in zip(table.key, table.values.T, strict=True):
-        building.add_constraint([variable, *chosen], [-1.0, *column], 0.0, 0.0)
-    return dict(zip(map(tuple, table.values.tolist()), chosen, strict=True))
+        building.add_constraint([variable, *binaries], [-1.0, *column], 0.0, 0.0)
+    return binaries
 
 
 def _write_outputs(
-    building: NetworkEncoder, table: Table, binaries: dict[tuple[float, ...], int]
+    building: NetworkEncoder, table: Table, combinations: ndarray, binaries: ndarray
 ) -> None:
-    """Write the outputs of a table as sums of binaries.
+    """Write the outputs of a table as sums of the binaries of some combinations.
 
     Combinations that another network with the same key lacks have no binary; those that this
     network lacks are excluded.
     """
-    combinations = list(map(tuple, table.values.tolist()))
-    known = [k for k, combination in enumerate(combinations) if combination in binaries]
-    mine = [binaries[combinations[k]] for k in known]
+    entry = positions(combinations, table.values)
+    known = entry >= 0
+    mine = binaries[entry[known]]
     if len(mine) < len(binaries):
         building.add_constraint(mine, np.ones(len(mine)), 1.0, 1.0)
     for target, column in zip(table.targets, table.outputs.T, strict=True):
