@@ -116,10 +116,14 @@ class Graph:
         return [self.nodes[index].parent for index in self.activations]
 
     @property
+    def kinds(self) -> list[str]:
+        """The kinds of the activations, in the same order."""
+        return [node.kind for node in self.nodes if isinstance(node, Elementwise)]
+
+    @property
     def curved(self) -> list[str]:
         """The kinds of activations without an exact mixed-integer linear model."""
-        kinds = (node.kind for node in self.nodes if isinstance(node, Elementwise))
-        return [kind for kind in kinds if ACTIVATIONS[kind].constraints is None]
+        return [kind for kind in self.kinds if ACTIVATIONS[kind].constraints is None]
 
     def values(self, points: Tensor) -> list[Tensor]:
         """Evaluate all nodes.
@@ -153,7 +157,10 @@ class Graph:
         the class of the output is the same.
         """
         count = len(self.nodes)
-        while count > 2 and _keeps_positive(self.nodes[count - 1], count - 2):
+        while count > 2 and self.nodes[count - 1].parents == (count - 2,):
+            node = self.nodes[count - 1]
+            if not (isinstance(node, Elementwise) and ACTIVATIONS[node.kind].keeps_positive):
+                break
             count -= 1
         return Graph(self.nodes[:count], self.layers[:count])
 
@@ -166,13 +173,6 @@ class Graph:
     def to(self, device: str | torch.device) -> "Graph":
         """Return the same graph with its matrices on another device."""
         return Graph(tuple(_moved(node, device) for node in self.nodes), self.layers)
-
-
-def _keeps_positive(node: Node, parent: int) -> bool:
-    """Whether a node is an activation, of this parent, that keeps positive values."""
-    if not isinstance(node, Elementwise) or node.parent != parent:
-        return False
-    return ACTIVATIONS[node.kind].keeps_positive
 
 
 def _moved(node: Node, device: str | torch.device) -> Node:

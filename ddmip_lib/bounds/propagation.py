@@ -62,10 +62,6 @@ class BoundPropagation:
     empty: Tensor = field(init=False)
     vanished: float | Tensor = 0.0
 
-    def __post_init__(self) -> None:
-        self.empty = torch.zeros_like(self.region.lower[:, 0], dtype=torch.bool)
-        self.places = {node: place for place, node in enumerate(self.graph.activations)}
-
     def run(self, known: Sequence[Range] | None = None, tighten: bool = True) -> "BoundPropagation":
         """Compute the ranges of all nodes, each from those before it.
 
@@ -82,6 +78,7 @@ class BoundPropagation:
             This object.
         """
         box = self.region.box()
+        self.empty = torch.zeros_like(box.lower[:, 0], dtype=torch.bool)
         sizes = [box.size]
         places = {node: place for place, node in enumerate(self.graph.hidden)}
         for index, node in enumerate(self.graph.nodes):
@@ -105,20 +102,18 @@ class BoundPropagation:
 
     def _tightened(self, index: int, ends: Range, place: int) -> Range:
         """The range of a node that enters an activation, improved by a backward pass of its own."""
-        user = self.graph.nodes[self.graph.activations[place]]
-        assert isinstance(user, Elementwise)
-        if not (self.frugal and ACTIVATIONS[user.kind].switches):
-            below, above = self.bounds(index).tensor_split(2, 1)
-            return _intersection(ends, (below, -above))
-        free = (ends[0] < 0) & (ends[1] > 0)
-        count = int(free.sum(-1).max())
-        if not count:
-            return ends
-        units = free.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :count]
-        below, above = self.bounds(index, units).tensor_split(2, 1)
-        low = ends[0].gather(1, units).maximum(below)
-        high = ends[1].gather(1, units).minimum(-above)
-        return ends[0].scatter(1, units, low), ends[1].scatter(1, units, high)
+        units = None
+        if self.frugal and ACTIVATIONS[self.graph.kinds[place]].switches:
+            free = (ends[0] < 0) & (ends[1] > 0)
+            order = free.to(torch.int8).argsort(dim=-1, descending=True, stable=True)
+            units = order[:, : int(free.sum(-1).max())]
+            if not units.shape[1]:
+                return ends
+        low, high = self.bounds(index, units).tensor_split(2, 1)
+        if units is not None:
+            low = torch.full_like(ends[0], -torch.inf).scatter(1, units, low)
+            high = torch.full_like(ends[1], -torch.inf).scatter(1, units, high)
+        return _intersection(ends, (low, -high))
 
     def _interval(self, index: int) -> Range:
         """The range of a node from those of its parents, by interval arithmetic."""
@@ -137,8 +132,7 @@ class BoundPropagation:
             if not activation.error:
                 return lower, upper
         else:
-            lower = node.total([low for low, _ in self.ranges])
-            upper = node.total([high for _, high in self.ranges])
+            lower, upper = map(node.total, zip(*self.ranges, strict=True))
         return lower - error, upper + error
 
     def _clip(self, low: Tensor, high: Tensor, place: int) -> Range:
@@ -214,8 +208,7 @@ class BoundPropagation:
             node = self.graph.nodes[i]
             coef = coefs.pop(i)
             if isinstance(node, Elementwise):
-                coef, const = self._relax(i, coef, const, _entry(slopes, self.places[i]))
-                coef = self._add_split(i, coef, duals)
+                coef, const = self._relax(i, coef, const, slopes, duals)
             else:
                 const = const - _times(coef.abs(), self.errors[i])
                 if isinstance(node, Affine):
@@ -228,11 +221,15 @@ class BoundPropagation:
         return coef, const - _times(coef.abs(), self.errors[0]) - self.vanished
 
     def _relax(
-        self, index: int, coef: Tensor, const: Tensor, slope: Tensor | None
+        self, index: int, coef: Tensor, const: Tensor, slopes: PerUnit | None, duals: PerUnit | None
     ) -> tuple[Tensor, Tensor]:
-        """The linear bounds after an activation is replaced by its own linear bounds."""
+        """The linear bounds after an activation is replaced by its own linear bounds, with the
+        multipliers of its splits.
+        """
         line = self.lines[index]
         error = self.errors[index]
+        place = self.graph.activations.index(index)
+        slope, split, dual = (_entry(parts, place) for parts in (slopes, self.splits, duals))
         positive = coef.clamp(min=0.0)
         negative = coef - positive
         const = const + _times(positive, line.below_shift - error)
@@ -240,15 +237,8 @@ class BoundPropagation:
         below = line.below[:, None]
         if slope is not None:
             below = torch.where(line.free[:, None], slope, below)
-        return positive * below + negative * line.above[:, None], const
-
-    def _add_split(self, index: int, coef: Tensor, duals: PerUnit | None) -> Tensor:
-        """The coefficients with the multipliers of the splits of an activation."""
-        split = _entry(self.splits, self.places[index])
-        dual = _entry(duals, self.places[index])
-        if split is None or dual is None:
-            return coef
-        return coef - dual * split
+        coef = positive * below + negative * line.above[:, None]
+        return (coef if split is None or dual is None else coef - dual * split), const
 
     def bounds(self, index: int, units: Tensor | None = None) -> Tensor:
         """Return lower bounds of the values of a node and of their negatives.

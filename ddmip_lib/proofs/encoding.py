@@ -271,11 +271,12 @@ class NetworkEncoder:
         at = before.at.copy()
         number = before.number.copy()
         activation = ACTIVATIONS[kind]
+        if activation.constraints is not None:
+            for k, unit in enumerate(zip(before.at, number, *ranges, strict=True)):
+                at[k], number[k] = activation.constraints(self, *unit)
+            return NodeColumns(at, number)
         lines = [part.numpy() for part in activation.linear_bounds(*map(torch.from_numpy, ranges))]
-        for k, (a, low, high) in enumerate(zip(before.at, *ranges, strict=True)):
-            if activation.constraints is not None:
-                at[k], number[k] = activation.constraints(self, a, number[k], low, high)
-                continue
+        for k, a in enumerate(before.at):
             at[k] = self.variable(ends[0][k], ends[1][k])
             if a >= 0:
                 below, below_shift, above, above_shift, _ = (part[k] for part in lines)

@@ -115,8 +115,7 @@ def _relaxed_parts(instance: Instance) -> list[str]:
     """What no linear model represents exactly: activations by their layers, and constraints."""
     parts = []
     for predictor, graph in zip(instance.predictors, instance.graphs, strict=True):
-        for index in graph.activations:
-            kind = getattr(graph.nodes[index], "kind", "")
+        for index, kind in zip(graph.activations, graph.kinds, strict=True):
             if kind in graph.curved:
                 layer = f" of layer {graph.layers[index]}" if graph.layers else ""
                 parts.append(f"{kind}{layer} of network {predictor.name}")
