@@ -67,11 +67,9 @@ class Curve(NamedTuple):
         encoder.add_constraint([variable, *parts], [1.0, *-widths], first - shift, first + shift)
         rises = np.diff(self.values, axis=0)
         room = self._room(rises, widths, shift)
-        ranges = zip(*self.range, strict=True)
-        at = np.array([encoder.variable(*ends) for ends in ranges], dtype=int)
-        for unit, start in enumerate(self.values[0]):
-            sides = start - room[unit], start + room[unit]
-            encoder.add_constraint([at[unit], *parts], [1.0, *-rises[:, unit]], *sides)
+        at = np.array([encoder.variable(*ends) for ends in zip(*self.range, strict=True)], int)
+        for y, start, rise, gap in zip(at, self.values[0], rises.T, room, strict=True):
+            encoder.add_constraint([y, *parts], [1.0, *-rise], start - gap, start + gap)
         return NodeColumns(at, np.zeros(len(at)))
 
     def _encode_parts(self, encoder: NetworkEncoder) -> list[int]:
@@ -181,10 +179,10 @@ class _Segments:
             error = before.error @ np.abs(weight).T
             values = _Node(before.left @ weight.T + bias, before.right @ weight.T + bias, error)
         elif isinstance(node, Elementwise):
-            above = np.maximum(np.maximum(before.left, before.right), 0.0)
-            below = np.maximum(-np.minimum(before.left, before.right), 0.0)
-            error = before.error + np.minimum(above, below)
-            values = _Node(np.maximum(before.left, 0.0), np.maximum(before.right, 0.0), error)
+            left = np.maximum(before.left, 0.0)
+            right = np.maximum(before.right, 0.0)
+            below = np.maximum(left - before.left, right - before.right)
+            values = _Node(left, right, before.error + np.minimum(np.maximum(left, right), below))
         else:
             parents = zip(*(self.nodes[parent] for parent in node.parents), strict=True)
             values = _Node(*(np.sum(parts, axis=0) for parts in parents))
@@ -200,11 +198,12 @@ class _Segments:
         if len(crossing) + inside.sum() > MAX_PIECES:
             return False
         parent, start, end = _parts(inside, crossing)
-        precision = self._precision()
-        parts = parent, start[:, None], end[:, None], precision[:, None]
-        split = [node.split(*parts) for node in self.nodes]
-        exact = np.zeros_like(split[0].error)  # the breakpoints of the inputs are these numbers
-        self.nodes = [split[0]._replace(error=exact), *split[1:]]
+        precision = self._precision()[:, None]
+        first, *others = (
+            node.split(parent, start[:, None], end[:, None], precision) for node in self.nodes
+        )
+        exact = np.zeros_like(first.error)  # the breakpoints of the inputs are these numbers
+        self.nodes = [first._replace(error=exact), *others]
         self.sample = self.sample[parent]
         return True
 
@@ -222,9 +221,8 @@ class _Segments:
 
     def curve(self, number: int) -> Curve:
         """Return the outputs of one segment."""
-        mine = np.flatnonzero(self.sample == number)
         x = self._variable()
-        mine = mine[x.left[mine] < x.right[mine]]
+        mine = np.flatnonzero((self.sample == number) & (x.left < x.right))
         ends = np.append(x.left[mine], x.right[mine[-1]])
         left, right, error = (part[mine] for part in self.nodes[-1])
         values = np.vstack([left, right[-1:]])
@@ -240,9 +238,7 @@ def _parts(inside: ndarray, crossing: ndarray) -> tuple[ndarray, ndarray, ndarra
     order = np.lexsort([start, parent])
     parent = parent[order]
     start = start[order]
-    apart = np.diff(start, prepend=-1.0) > MIN_FRACTION
-    kept = apart | np.diff(parent, prepend=-1).astype(bool)
-    parent = parent[kept]
+    kept = (start == 0) | (np.diff(start, prepend=0.0) > MIN_FRACTION)
     start = start[kept]
-    last = np.append(parent[1:] != parent[:-1], True)
-    return parent, start, np.where(last, 1.0, np.append(start[1:], 1.0))
+    following = np.append(start[1:], 0.0)  # 0 in the next interval
+    return parent[kept], start, np.where(following > 0, following, 1.0)

@@ -87,7 +87,11 @@ def export_model(
     instance = reformulated(problem.stated_instance(), tables=False)
     relaxed = _relaxed_parts(instance)
     if relaxed and not relaxation:
-        raise _refusal(relaxed[0])
+        kind = ProblemError if " constraint " in relaxed[0] else UnsupportedNetworkError
+        raise kind(
+            f"{relaxed[0]} has no exact mixed-integer linear model: pass relaxation=True for a"
+            " model that contains all points of the problem, and others."
+        )
     program = exact_program(
         instance,
         Units(instance, TOLERANCE),
@@ -99,16 +103,15 @@ def export_model(
         raise ProblemError(
             "the problem has no feasible point, as bounds show: no model is written."
         )
-    kind = "relaxation" if relaxed else "exact"
     milp = _with_names(instance, program, path.suffix)
-    model = Model(f"{kind}_model_of_{problem.name or 'problem'}".replace(" ", "_"))
+    about = {"model": path.name, **_about(instance, milp, relaxed)}
+    model = Model(f"{about['kind']}_model_of_{problem.name or 'problem'}".replace(" ", "_"))
     model.hideOutput()
     write_milp(model, milp)
     model.addObjoffset(milp.offset)
     model.writeProblem(str(path), verbose=False)
-    about = _about(instance, milp, kind, relaxed)
-    path.with_suffix(".json").write_text(json.dumps({"model": path.name, **about}, indent=1))
-    return {"model": path.name, **about}
+    path.with_suffix(".json").write_text(json.dumps(about, indent=1))
+    return about
 
 
 def _relaxed_parts(instance: Instance) -> list[str]:
@@ -119,17 +122,7 @@ def _relaxed_parts(instance: Instance) -> list[str]:
             if kind in graph.curved:
                 layer = f" of layer {graph.layers[index]}" if graph.layers else ""
                 parts.append(f"{kind}{layer} of network {predictor.name}")
-    others = instance.milp.others
-    return parts + [f"{constraint.kind} constraint {constraint.name}" for constraint in others]
-
-
-def _refusal(what: str) -> Exception:
-    """The error about a part without an exact model."""
-    kind = ProblemError if " constraint " in what else UnsupportedNetworkError
-    return kind(
-        f"{what} has no exact mixed-integer linear model: pass relaxation=True for a model that"
-        " contains all points of the problem, and others."
-    )
+    return parts + [f"{other.kind} constraint {other.name}" for other in instance.milp.others]
 
 
 def _with_names(instance: Instance, program: Program, ending: str) -> MILP:
@@ -234,23 +227,21 @@ def verify_values(
     instance = problem.instance()
     stated = instance.stated
     keys = stated.variables.keys
-    translated = dict(zip(keys, keys, strict=True))
     if names is not None:
         translated = json.loads(Path(names).read_text())["variables"]
-    else:
-        unknown = values.keys() - set(keys)
-        if unknown:
-            raise ProblemError(
-                f"no variable of the problem is called {min(unknown)!r}: give names of its"
-                " variables, or the JSON file of the exported model."
-            )
-    given = {key: values[name] for name, key in translated.items() if name in values}
-    point = np.array([given.get(key, missing) for key in keys], dtype=float)
+        values = {key: values[name] for name, key in translated.items() if name in values}
+    unknown = values.keys() - set(keys)
+    if unknown:
+        raise ProblemError(
+            f"no variable of the problem is called {min(unknown)!r}: give names of its variables,"
+            " or the JSON file of the exported model."
+        )
+    point = np.array([values.get(key, missing) for key in keys], dtype=float)
     point[stated.is_output] = 0.0
     return problem.verify(instance.restrict(instance.with_outputs(instance.extend(point))))
 
 
-def _about(instance: Instance, milp: MILP, kind: str, relaxed: list[str]) -> dict[str, Any]:
+def _about(instance: Instance, milp: MILP, relaxed: list[str]) -> dict[str, Any]:
     """What the JSON file states about a model."""
     stated = instance.stated
     keys = stated.variables.keys
@@ -268,7 +259,7 @@ def _about(instance: Instance, milp: MILP, kind: str, relaxed: list[str]) -> dic
             }
         )
     return {
-        "kind": kind,
+        "kind": "relaxation" if relaxed else "exact",
         "relaxed": relaxed,
         "logit_margin": LOGIT_MARGIN if instance.classes.any() else 0.0,
         "variables": dict(zip(names, keys, strict=True)),

@@ -9,6 +9,7 @@ from ..errors import ProblemError, UnsupportedNetworkError
 from ..model.instance import Instance
 from ..model.scaling import Units
 from ..model.verification import TOLERANCE
+from ..numerics import finite_size
 from ..programs.presolve import propagate_bounds
 from .encoding import Ends, relax_bounds, relaxed_program, tighten_at
 
@@ -40,7 +41,11 @@ def infeasible_by_ranges(instance: Instance) -> bool:
     box = relax_bounds(instance, units)
     graphs = _graphs(instance)
     methods = [intervals]
-    if _number_of_units(instance, graphs) <= MAX_UNITS_FOR_CROWN:
+    units_of = [
+        len(instance.maps[number].index) * sum(node.units for node in graph.nodes)
+        for number, graph in graphs.items()
+    ]
+    if sum(units_of) <= MAX_UNITS_FOR_CROWN:
         methods.append(crown)
     for bound_network in methods:
         for number, graph in graphs.items():
@@ -78,14 +83,6 @@ def _graphs(instance: Instance) -> dict[int, Graph]:
     return graphs
 
 
-def _number_of_units(instance: Instance, graphs: dict[int, Graph]) -> int:
-    total = 0
-    for number, graph in graphs.items():
-        samples = len(instance.maps[number].index)
-        total += samples * sum(node.units for node in graph.nodes)
-    return total
-
-
 def _tighten_outputs(
     bounds: Bounds, instance: Instance, number: int, units: Units, box: Ends
 ) -> None:
@@ -94,9 +91,6 @@ def _tighten_outputs(
     outputs = instance.maps[number].output
     low = predictor.outputs_of(bounds.lower.numpy())
     high = predictor.outputs_of(bounds.upper.numpy())
-    if not predictor.gives_class:
-        size = np.maximum(np.abs(low), np.abs(high))
-        room = TOLERANCE * np.maximum(units.sizes[outputs], size)
-        low = low - room
-        high = high + room
-    tighten_at(box, outputs, low, high)
+    size = np.maximum(units.sizes[outputs], finite_size(low, high))
+    room = 0.0 if predictor.gives_class else TOLERANCE * size
+    tighten_at(box, outputs, low - room, high + room)
