@@ -109,14 +109,8 @@ def select(part: Any, rows: Any) -> Any:
 
 def in_chunks(rows: int, region: Any, solve: Callable[..., Bounds], *parts: Any) -> Bounds:
     """Return `solve(region, *parts)`, computed for at most `rows` regions at a time."""
-    if len(region) <= rows:
-        return solve(region, *parts)
-    found = []
-    for first in range(0, len(region), rows):
-        chunk = slice(first, first + rows)
-        found.append(solve(region[chunk], *select(parts, chunk)))
-    joined: Bounds = concatenate(found)
-    return joined
+    chunks = [slice(k, k + rows) for k in range(0, max(1, len(region)), rows)]
+    return concatenate([solve(*select((region, *parts), chunk)) for chunk in chunks])
 
 
 def concatenate(parts: Sequence[Any]) -> Any:
@@ -144,6 +138,6 @@ def concatenate(parts: Sequence[Any]) -> Any:
         return torch.cat(list(parts))
     kind: Any = type(first)
     if is_dataclass(first):
-        columns = [list(map(attrgetter(field.name), parts)) for field in fields(first)]
-        return kind(*map(concatenate, columns))
+        values = attrgetter(*(field.name for field in fields(first)))
+        return kind(*map(concatenate, zip(*map(values, parts), strict=True)))
     return kind(map(concatenate, zip(*parts, strict=True)))

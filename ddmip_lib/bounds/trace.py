@@ -394,8 +394,7 @@ def _norm(op: Operation, value: Any, weight: Any, bias: Any, *statistics: Any) -
     scale = (var + eps).rsqrt()
     if weight is not None:
         scale = scale * weight
-    if bias is None:
-        bias = torch.zeros_like(scale)
+    bias = torch.zeros_like(scale) if bias is None else bias
     shift = bias - mean * scale
     size = bias.abs() + (mean * scale).abs()
     parts = [part.reshape(shape) for part in (scale, shift, size)]
@@ -433,13 +432,12 @@ def _same(op: Operation, value: Traced, *_: Any, **named: Any) -> int | None:
 
 def _move(op: Operation, *args: Any, **named: Any) -> Any:
     """Entries that change places, of one value or several."""
-    for leaf in tree_leaves(args):
-        constant = isinstance(leaf, Tensor) and not isinstance(leaf, Traced)
-        if constant and leaf.is_floating_point():
-            raise Refused("layers joined with constants")
+    tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
+    values = _traced_in(args)
+    if sum(tensor.is_floating_point() for tensor in tensors) > len(values):
+        raise Refused("layers joined with constants")
     single = isinstance(op.out, Tensor)
     sizes = [part.numel() // PROBE_ROWS for part in ([op.out] if single else op.out)]
-    values = _traced_in(args)
     blocks = [_matrix(op.func, args, named, i).split(sizes) for i in range(len(values))]
     nodes = []
     for weights in zip(*blocks, strict=True):

@@ -102,11 +102,9 @@ def _switched(program: Program) -> ndarray:
     rows = program.rows
     free = program.lower < program.upper
     short = np.diff(rows.first) <= MAX_SWITCH_ENTRIES
-    free_integer = program.integer & free
-    short &= rows.sums(free_integer[rows.column]) > 0
-    switched = np.zeros(len(free), dtype=bool)
-    switched[rows.column[short[rows.row]]] = True
-    return np.flatnonzero(switched & free & ~program.integer)
+    short &= rows.sums((program.integer & free)[rows.column]) > 0
+    switched = np.unique(rows.column[short[rows.row]])
+    return switched[(free & ~program.integer)[switched]]
 
 
 def _width(program: Program) -> float:

@@ -13,7 +13,7 @@ from ..model.instance import InputMap, Instance
 from ..model.predictor import Predictor
 from ..numerics import EPSILON
 from ..programs.scip import MILP
-from .encoding import Ends, NetworkEncoder, tighten_at
+from .encoding import NetworkEncoder, tighten_at
 
 Key = tuple[int, ...]
 """The integer variables that determine one sample of a network, by their index in the model."""
@@ -122,11 +122,10 @@ def _inputs(instance: Instance, mapping: InputMap, sample: int, most: float) -> 
 
 def tighten_to_tables(tables: Iterable[Table], lower: ndarray, upper: ndarray) -> None:
     """Move the bounds of outputs, in place, to the ranges of their tables."""
-    box: Ends = lower, upper
     for table in tables:
         low = table.outputs.min(axis=0, initial=np.inf)
         high = table.outputs.max(axis=0, initial=-np.inf)
-        tighten_at(box, table.targets, low, high)
+        tighten_at((lower, upper), table.targets, low, high)
 
 
 def write_tables(building: NetworkEncoder, tables: Sequence[Table]) -> None:
@@ -155,7 +154,7 @@ def _write_line(building: NetworkEncoder, table: Table) -> None:
     x = table.key[0]
     v = float(table.values[0, 0])
     building.tighten(x, v, v + 1)
-    for target, (one, two) in zip(table.targets.tolist(), table.outputs.T.tolist(), strict=True):
+    for target, one, two in zip(table.targets, *table.outputs, strict=True):
         room = 8 * EPSILON * (abs(one) + abs(two)) * (1 + abs(v))  # of slope and constant
         constant = one - (two - one) * v
         building.add_constraint([target, x], [1.0, one - two], constant - room, constant + room)
@@ -184,7 +183,7 @@ def _write_outputs(
     if len(mine) < len(binaries):
         building.add_constraint(mine, np.ones(len(mine)), 1.0, 1.0)
     for target, column in zip(table.targets, table.outputs.T, strict=True):
-        building.add_constraint([int(target), *mine], [-1.0, *column[known]], 0.0, 0.0)
+        building.add_constraint([target, *mine], [-1.0, *column[known]], 0.0, 0.0)
 
 
 def every_assignment(instance: Instance, tables: Sequence[Table], most: int) -> ndarray | None:
@@ -231,10 +230,5 @@ def positions(values: ndarray, wanted: ndarray) -> ndarray:
     >>> positions(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([[2.0, 3.0], [0.0, 3.0]]))
     array([ 1, -1])
     """
-    if not values.shape[1]:  # all rows are the empty one
-        return np.full(len(wanted), len(values) - 1)
-    _, code = np.unique(np.concatenate([values, wanted]), axis=0, return_inverse=True)
-    code = code.ravel()
-    position = np.full(code.max(initial=-1) + 1, -1)
-    position[code[: len(values)]] = np.arange(len(values))
-    return position[code[len(values) :]]
+    place = {row: k for k, row in enumerate(map(tuple, values.tolist()))}
+    return np.array([place.get(row, -1) for row in map(tuple, wanted.tolist())], dtype=int)
