@@ -156,13 +156,13 @@ class Graph:
         """Return the graph without activations at its end that keep positive values, such as ReLUs:
         the class of the output is the same.
         """
-        count = len(self.nodes)
-        while count > 2 and self.nodes[count - 1].parents == (count - 2,):
-            node = self.nodes[count - 1]
-            if not (isinstance(node, Elementwise) and ACTIVATIONS[node.kind].keeps_positive):
-                break
-            count -= 1
-        return Graph(self.nodes[:count], self.layers[:count])
+        last = self.nodes[-1]
+        if not isinstance(last, Elementwise) or not ACTIVATIONS[last.kind].keeps_positive:
+            return self
+        end = len(self.nodes) - 1
+        if end < 2 or last.parent != end - 1:
+            return self
+        return Graph(self.nodes[:end], self.layers[:end]).before_relu()
 
     def name(self, index: int) -> str:
         """Return a description of a node for messages."""
@@ -270,11 +270,10 @@ class GraphBuilder:
             if index in needed:
                 needed.update(self.nodes[index].parents)
         kept = sorted(needed)
-        place = {old: new for new, old in enumerate(kept)}
         nodes = []
-        for node in (self.nodes[old] for old in kept):
-            parents = tuple(place[parent] for parent in node.parents)
-            nodes.append(replace(node, parents=parents))
+        for old in kept:
+            parents = tuple(kept.index(parent) for parent in self.nodes[old].parents)
+            nodes.append(replace(self.nodes[old], parents=parents))
         layers = tuple(self.layers[old] for old in kept)
         return Graph(tuple(nodes), layers if any(self.layers) else ())
 

@@ -103,9 +103,8 @@ class Tape:
         layer = type(self.inside[-1][0])
         reasons = self.refused.setdefault(layer.__name__, [])
         from_torch = layer.__module__.startswith("torch.nn")
-        if from_torch and layer.__name__.rstrip("12d") not in NAMED_BY_OPERATION:
-            return
-        if reason not in reasons:
+        named = not from_torch or layer.__name__.rstrip("12d") in NAMED_BY_OPERATION
+        if named and reason not in reasons:
             reasons.append(reason)
 
     @property

@@ -146,14 +146,8 @@ class _RangeTightening:
         for number, index in enumerate([*sample, *np.setdiff1d(variables, sample)]):
             if number == len(sample) and self._width(sample) > MAX_SAMPLE_WIDTH_LEFT * before:
                 break
-            for side in (0, 1):
-                least = self._least_improved(side, index)
-                if self.smallest[side, index] <= least:
-                    continue
-                if now() >= self.deadline:
-                    return self._tightened()
-                if not self._tighten(side, index, least):
-                    return None
+            if not (self._tighten(0, index) and self._tighten(1, index)):
+                return None
         return self._tightened()
 
     def _tightened(self) -> Program:
@@ -162,14 +156,14 @@ class _RangeTightening:
     def _width(self, variables: ndarray) -> float:
         return float(np.sum(-self.bounds[:, variables].sum(axis=0)))
 
-    def _least_improved(self, side: int, index: int) -> float:
-        """Return the bound of a variable (`side` 0), or of its negative, that is worth a change."""
-        width = -float(self.bounds[:, index].sum())
-        needed = MIN_RANGE_GAIN * width if np.isfinite(width) else 0.0
-        return float(self.bounds[side, index] + needed)
-
-    def _tighten(self, side: int, index: int, least: float) -> bool:
-        """Tighten one bound of a variable; return False where the program is proved to be empty."""
+    def _tighten(self, side: int, index: int) -> bool:
+        """Tighten the bound of a variable (`side` 0), or of its negative, where that is worth the
+        effort; return False where the program is proved to be empty.
+        """
+        width = -self.bounds[:, index].sum()
+        least = self.bounds[side, index] + (MIN_RANGE_GAIN * width if np.isfinite(width) else 0.0)
+        if self.smallest[side, index] <= least or now() >= self.deadline:
+            return True
         cost = np.zeros_like(self.program.cost)
         cost[index] = 1.0 - 2.0 * side
         program = replace(self._tightened(), cost=cost, constant=0.0)

@@ -223,7 +223,10 @@ def _curves(graph: Graph, mapping: InputMap, samples: ndarray, box: Ends) -> dic
     if graph.curved:
         return {}
     low, high = map(mapping.at, box)
-    free = [np.unique(mapping.index[sample][low[sample] < high[sample]]) for sample in samples]
-    single = [sample for sample, inputs in zip(samples, free, strict=True) if len(inputs) == 1]
+    single = [
+        sample
+        for sample in samples
+        if len(np.unique(mapping.index[sample][low[sample] < high[sample]])) == 1
+    ]
     found = curves(graph, low[single], high[single]) if single else None
     return {} if found is None else dict(zip(single, found, strict=True))
