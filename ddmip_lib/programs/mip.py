@@ -134,9 +134,8 @@ def _mip_result(highs: highspy.Highs, program: Program) -> MIPResult:
     work = WORK_PER_CALL + max(0, info.simplex_iteration_count)
     feasible = info.primal_solution_status == highspy.kSolutionStatusFeasible
     point = np.asarray(solution.col_value, dtype=float)
-    if not (solution.value_valid and feasible and np.isfinite(point).all()):
-        return MIPResult(None, closed, work)
-    return MIPResult(_with_integers_rounded(point, program), closed, work)
+    usable = solution.value_valid and feasible and np.isfinite(point).all()
+    return MIPResult(_with_integers_rounded(point, program) if usable else None, closed, work)
 
 
 def _with_integers_rounded(point: ndarray, program: Program) -> ndarray:

@@ -381,10 +381,9 @@ def optimise(model: Model, seconds: float, raised: Sequence[BaseException] | Non
     KeyboardInterrupt
         At Ctrl-C.
     """
-    in_main_thread = threading.current_thread() is threading.main_thread()
     may_be_long = model.data is None or model.data > SECONDS_WITHOUT_INTERRUPT
     interruptible = (
-        in_main_thread
+        threading.current_thread() is threading.main_thread()
         and callable(signal.getsignal(signal.SIGINT))
         and (raised is not None or may_be_long)
     )

@@ -76,12 +76,11 @@ class ScipProgram:
             unit[:n] = self.unit
             program = _scaled(program, Scales.of(program, unit))
         change_bounds(self.model, self.variables, program.lower[:n], program.upper[:n])
-        bounds = program.lower[n:], program.upper[n:]
-        new = add_variables(self.model, *bounds, program.integer[n:])
+        columns = (program.lower, program.upper, program.integer)
+        new = add_variables(self.model, *(part[n:] for part in columns))
         variables = [*self.variables, *new]
-        rows = program.rows.matrix(len(variables))[known_rows:]
-        sides = program.row_lower[known_rows:], program.row_upper[known_rows:]
-        add_rows(self.model, variables, rows, *sides)
+        parts = (program.rows.matrix(len(variables)), program.row_lower, program.row_upper)
+        add_rows(self.model, variables, *(part[known_rows:] for part in parts))
         return variables
 
 
@@ -103,8 +102,7 @@ def write_milp(model: Model, milp: MILP, unit: ndarray | None = None) -> ScipPro
         scales = Scales.of(program, unit)
         program = _scaled(program, scales)
         cost_unit = scales.cost
-    bounds = program.lower, program.upper
-    variables = add_variables(model, *bounds, milp.integer, milp.names)
+    variables = add_variables(model, program.lower, program.upper, milp.integer, milp.names)
     rows = program.rows.matrix(len(variables))
     add_rows(model, variables, rows, program.row_lower, program.row_upper, milp.row_names)
     set_objective(model, variables, milp.sign * program.cost, milp.sign)

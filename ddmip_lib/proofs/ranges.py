@@ -41,11 +41,7 @@ def infeasible_by_ranges(instance: Instance) -> bool:
     box = relax_bounds(instance, units)
     graphs = _graphs(instance)
     methods = [intervals]
-    units_of = [
-        len(instance.maps[number].index) * sum(node.units for node in graph.nodes)
-        for number, graph in graphs.items()
-    ]
-    if sum(units_of) <= MAX_UNITS_FOR_CROWN:
+    if _number_of_units(instance, graphs) <= MAX_UNITS_FOR_CROWN:
         methods.append(crown)
     for bound_network in methods:
         for number, graph in graphs.items():
@@ -81,6 +77,14 @@ def _graphs(instance: Instance) -> dict[int, Graph]:
         with suppress(UnsupportedNetworkError):
             graphs[number] = instance.graph(number)
     return graphs
+
+
+def _number_of_units(instance: Instance, graphs: dict[int, Graph]) -> int:
+    total = 0
+    for number, graph in graphs.items():
+        samples = len(instance.maps[number].index)
+        total += samples * sum(node.units for node in graph.nodes)
+    return total
 
 
 def _tighten_outputs(

@@ -87,25 +87,21 @@ def tables_of(
     return tables
 
 
-class _Inputs(NamedTuple):
-    """All inputs of one sample: its key, the values of the key, and the network's inputs."""
-
-    key: Key
-    values: ndarray
-    points: ndarray
+Inputs = tuple[Key, ndarray, ndarray]
+"""All inputs of one sample: its key, the values of the key, and the network's inputs."""
 
 
-def _tables(predictor: Predictor, inputs: Sequence[_Inputs], targets: ndarray) -> Iterator[Table]:
+def _tables(predictor: Predictor, inputs: Sequence[Inputs], targets: ndarray) -> Iterator[Table]:
     """Yield the tables of some samples of a network, which is evaluated once."""
-    raw = predictor.raw(np.concatenate([each.points for each in inputs]))
-    ends = np.cumsum([len(each.values) for each in inputs])
-    for each, outputs, target in zip(inputs, np.split(raw, ends[:-1]), targets, strict=True):
-        finite = np.isfinite(outputs).all(axis=1)
-        outputs = predictor.outputs_of(outputs[finite])
-        yield Table(each.key, each.values[finite], outputs, target)
+    keys, values, points = zip(*inputs, strict=True)
+    ends = np.cumsum([len(part) for part in points])
+    outputs = np.split(predictor.raw(np.concatenate(points)), ends[:-1])
+    for key, each, raw, target in zip(keys, values, outputs, targets, strict=True):
+        finite = np.isfinite(raw).all(axis=1)
+        yield Table(key, each[finite], predictor.outputs_of(raw[finite]), target)
 
 
-def _inputs(instance: Instance, mapping: InputMap, sample: int, most: float) -> _Inputs | None:
+def _inputs(instance: Instance, mapping: InputMap, sample: int, most: float) -> Inputs | None:
     """Return the inputs of a sample; None if they take more than `most` values."""
     milp = instance.milp
     assignments = instance.assignment_list
@@ -117,7 +113,7 @@ def _inputs(instance: Instance, mapping: InputMap, sample: int, most: float) -> 
     base = np.where(np.isfinite(milp.lower), milp.lower, 0.0)
     known = assignments.assignments(deciding, values, base)
     points = np.where(index >= 0, known[:, index], mapping.constant[sample])
-    return _Inputs(tuple(deciding.at.tolist()), values, points)
+    return tuple(deciding.at.tolist()), values, points
 
 
 def tighten_to_tables(tables: Iterable[Table], lower: ndarray, upper: ndarray) -> None:
