@@ -217,7 +217,7 @@ class BoundPropagation:
             for parent in node.parents:
                 coefs[parent] = coefs[parent] + coef if parent in coefs else coef
         shape = (len(self.region), const.shape[1], self.graph.n_in)
-        coef = coefs[0].expand(shape) if 0 in coefs else form.new_zeros(shape)
+        coef = coefs.get(0, form.new_zeros(1)).expand(shape)
         return coef, const - _times(coef.abs(), self.errors[0]) - self.vanished
 
     def _relax(

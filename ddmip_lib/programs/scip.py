@@ -188,9 +188,10 @@ def excess(values: ndarray, lower: ndarray | float, upper: ndarray | float) -> n
 
 def relative_violation(values: ndarray, lower: ndarray, upper: ndarray) -> ndarray:
     """Return the violation of lower <= values <= upper, relative to max(1, |side|)."""
-    below = excess(values, lower, np.inf) / np.maximum(1.0, np.abs(lower))
-    above = excess(values, -np.inf, upper) / np.maximum(1.0, np.abs(upper))
-    return np.maximum(below, above)
+    return np.maximum(
+        excess(values, lower, np.inf) / np.maximum(1.0, np.abs(lower)),
+        excess(values, -np.inf, upper) / np.maximum(1.0, np.abs(upper)),
+    )
 
 
 def require_unsolved(model: Model) -> None:

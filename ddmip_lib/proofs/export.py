@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -134,15 +135,13 @@ def _with_names(instance: Instance, program: Program, ending: str) -> MILP:
     names = [*milp.names, *(f"network_{k}" for k in range(columns - len(milp.names)))]
     rows = len(program.row_lower)
     row_names = [*milp.row_names, *(f"network_row_{k}" for k in range(rows - milp.n_rows))]
-    return MILP(
-        sign=milp.sign,
+    return replace(
+        milp,
         cost=milp.sign * program.cost,
-        offset=milp.offset,
         lower=program.lower,
         upper=program.upper,
         integer=program.integer,
         names=valid_names(names, ending),
-        position={},
         rows=program.rows.matrix(columns),
         row_lower=lower,
         row_upper=upper,
