@@ -254,9 +254,8 @@ class SearchTree:
             return False
         passed = (now() - self.began) / (self.deadline - self.began)
         rise = -GAIN_FACTOR * gained * np.log2(passed)
-        earliest = EARLIEST_TIME_FRACTION
-        if self.nodes < NODES_BEFORE_JUDGING:
-            earliest = EARLIEST_TIME_FRACTION_FEW_NODES
+        few = self.nodes < NODES_BEFORE_JUDGING
+        earliest = EARLIEST_TIME_FRACTION_FEW_NODES if few else EARLIEST_TIME_FRACTION
         return bool(passed > earliest and self.cutoff - bound > rise)
 
     def _bounded(self, node: OpenNode) -> OpenNode | None:

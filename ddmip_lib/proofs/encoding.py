@@ -287,9 +287,8 @@ class NetworkEncoder:
 
 def _affine_map(node: Node, values: list[NodeColumns]) -> tuple[ndarray, ndarray, NodeColumns]:
     """Return the weights and the bias of a node, and the units that they apply to."""
+    parents = zip(*(values[parent] for parent in node.parents), strict=True)
+    before = NodeColumns(*map(np.concatenate, parents))
     if isinstance(node, Affine):
-        return node.weight.numpy(), node.bias.numpy(), values[node.parent]
-    at = np.concatenate([values[parent].at for parent in node.parents])
-    number = np.concatenate([values[parent].number for parent in node.parents])
-    weights = np.hstack([np.eye(node.units)] * len(node.parents))
-    return weights, np.zeros(node.units), NodeColumns(at, number)
+        return node.weight.numpy(), node.bias.numpy(), before
+    return np.hstack([np.eye(node.units)] * len(node.parents)), np.zeros(node.units), before
