@@ -147,8 +147,9 @@ class _OptimisedPropagation(BoundPropagation):
         for i, node in enumerate(self.graph.activations):
             if node > index:
                 break
-            below = self.lines[node].below[:, None]
+            line = self.lines[node]
+            below = line.below[:, None]
             if start is not None:
-                below = torch.where(self.lines[node].free[:, None], start[i], below)
+                below = torch.where(line.free[:, None], start[i], below)
             slopes.append(below.expand(-1, functions, -1).clone())
         return slopes

@@ -155,15 +155,15 @@ def probe_binaries(program: Program, deadline: float) -> Program:
 
 
 class _Probing:
-    """The box so far, and by how much the coefficient of a binary may change in each constraint.
+    """The box so far (lower and upper ends), and by how much the coefficient of a binary may change
+    in each constraint.
 
     It becomes smaller by the slack that the binary leaves at 0, or larger by that at 1.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.lower = program.lower.copy()
-        self.upper = program.upper.copy()
+        self.box = np.array([program.lower, program.upper])
         self.change = np.zeros(len(program.row_upper))
         self.binary = np.zeros(len(program.row_upper), dtype=int)
 
@@ -172,19 +172,18 @@ class _Probing:
         for value in (0, 1):
             if now() >= deadline:
                 return
-            lower = self.lower.copy()
-            upper = self.upper.copy()
-            lower[binary] = upper[binary] = value
-            program = propagate_bounds(self.program.within(lower, upper), rounds=3)
+            box = self.box.copy()
+            box[:, binary] = value
+            program = propagate_bounds(self.program.within(*box), rounds=3)
             if program is None:
-                end = self.upper if value else self.lower
-                end[binary] = 1 - value
+                self.box[value, binary] = 1 - value  # the lower end of 0, the upper one of 1
                 return
             fixed.append(program)
             self._keep_slack(binary, value, program)
         at_0, at_1 = fixed
-        self.lower = np.maximum(self.lower, np.minimum(at_0.lower, at_1.lower))
-        self.upper = np.minimum(self.upper, np.maximum(at_0.upper, at_1.upper))
+        lower, upper = self.box
+        self.box[0] = np.maximum(lower, np.minimum(at_0.lower, at_1.lower))
+        self.box[1] = np.minimum(upper, np.maximum(at_0.upper, at_1.upper))
 
     def _keep_slack(self, binary: int, value: int, fixed: Program) -> None:
         limit = fixed.row_upper
@@ -201,11 +200,11 @@ class _Probing:
         """Return the program with the binaries written into the constraints: where a binary at 0
         leaves a slack, the limit becomes smaller by it too.
         """
-        program = self.program.within(self.lower, self.upper)
+        program = self.program.within(*self.box)
         rows = np.flatnonzero(self.change)
         if not len(rows):
             return program
-        matrix = program.rows.matrix(len(self.lower))
+        matrix = program.rows.matrix(len(program.cost))
         change = (self.change[rows], (rows, self.binary[rows]))
         changed = Rows.of(matrix + sp.csr_matrix(change, matrix.shape))
         limit = program.row_upper + np.minimum(self.change, 0.0)

@@ -262,8 +262,8 @@ def read_model(model: Model) -> MILP:
     infinity = model.infinity()
     variables = model.getVars()
     reader = _ConstraintReader(model, variables)
-    linear = []
-    others = []
+    linear: list[Any] = []
+    others: list[Any] = []
     for constraint in model.getConss():
         part = linear if constraint.getConshdlrName() in ROW_HANDLERS else others
         part.append(constraint)

@@ -76,11 +76,12 @@ class ScipProgram:
             unit[:n] = self.unit
             program = _scaled(program, Scales.of(program, unit))
         change_bounds(self.model, self.variables, program.lower[:n], program.upper[:n])
-        columns = (program.lower, program.upper, program.integer)
-        new = add_variables(self.model, *(part[n:] for part in columns))
+        ends = program.lower[n:], program.upper[n:]
+        new = add_variables(self.model, *ends, program.integer[n:])
         variables = [*self.variables, *new]
-        parts = (program.rows.matrix(len(variables)), program.row_lower, program.row_upper)
-        add_rows(self.model, variables, *(part[known_rows:] for part in parts))
+        rows = program.rows.matrix(len(variables))[known_rows:]
+        sides = program.row_lower[known_rows:], program.row_upper[known_rows:]
+        add_rows(self.model, variables, rows, *sides)
         return variables
 
 
