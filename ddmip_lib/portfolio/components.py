@@ -12,10 +12,10 @@ from numpy import ndarray
 from ..clock import now
 from ..linearisation.first_points import submit_first_points
 from ..methods import ProgressEvent
-from ..methods.run import start_run
+from ..methods.run import Run, start_run
 from ..model.arrays import ArrayMIP
 from ..model.instance import Instance
-from ..model.problem import NeuralMIP
+from ..model.predictor import Predictor
 from ..model.solution import Solution
 from ..model.structure import independent_components
 from ..model.text import counted
@@ -33,10 +33,9 @@ class Component:
     Attributes
     ----------
     problem
-        The part as a problem.
+        The part as a problem; numbers among the network inputs are further variables at its end.
     at
-        Positions of its variables in the whole problem, where numbers among the network inputs are
-        further variables at the end.
+        Positions of its other variables in the whole problem.
     """
 
     problem: ArrayMIP
@@ -47,15 +46,15 @@ class Component:
         self.problem.start = [values[predictor.inputs] for predictor in self.problem.predictors]
 
 
-def components_of(problem: NeuralMIP, instance: Instance) -> list[Component]:
-    """Return the independent parts of a problem, in the order of their network samples.
+def components_of(run: Run) -> list[Component]:
+    """Return the independent parts of the problem of a run, in the order of its network samples.
+
+    What has no free variable belongs to the first part.
 
     Parameters
     ----------
-    problem
-        The problem.
-    instance
-        The same problem as arrays and maps.
+    run
+        The run.
 
     Returns
     -------
@@ -63,93 +62,91 @@ def components_of(problem: NeuralMIP, instance: Instance) -> list[Component]:
         Empty if the problem has one part, blocks that the user described, or constraints that are
         not linear.
     """
-    if problem.blocks is not None or instance.milp.others:
+    instance = run.instance
+    if run.problem.blocks is not None or instance.milp.others:
         return []
     component = independent_components(instance)
     count = int(component.max(initial=-1)) + 1
     if count < 2:
         return []
-    cut = _Cut(instance, component)
-    return [cut.component(number) for number in range(count)]
+    owner = np.append(component, -1)  # its last entry, at index -1, is that of numbers
+    entries = instance.milp.rows.tocoo()
+    row_owner = np.zeros(instance.milp.n_rows, dtype=int)
+    np.maximum.at(row_owner, entries.row, owner[entries.col])
+    return [_part(instance, owner, row_owner, number) for number in range(count)]
 
 
-class _Cut:
-    """A problem that is cut; what has no free variable belongs to its first component."""
-
-    def __init__(self, instance: Instance, component: ndarray) -> None:
-        self.predictors = instance.predictors
-        self.outputs = [mapping.output for mapping in instance.maps]
-        self.inputs = []
-        numbers = np.zeros(0)
-        for mapping in instance.maps:
-            index = mapping.index.copy()
-            own = mapping.constant[index < 0]
-            index[index < 0] = len(component) + len(numbers) + np.arange(len(own))
-            numbers = np.append(numbers, own)
-            self.inputs.append(index)
-        self.milp = _extended(instance.milp, numbers)
-        self.owner = np.append(component, np.full(len(numbers), -1))
-        entries = self.milp.rows.tocoo()
-        self.row_owner = np.zeros(self.milp.n_rows, dtype=int)
-        np.maximum.at(self.row_owner, entries.row, self.owner[entries.col])
-
-    def component(self, number: int) -> Component:
-        """Return one part as a problem by arrays."""
-        milp = self.milp
-        rows = self.row_owner == number
-        needed = self.owner == number
-        needed[milp.rows[rows].indices] = True
-        found = []
-        for inputs, outputs in zip(self.inputs, self.outputs, strict=True):
-            index = np.hstack([inputs, outputs])
-            samples = np.maximum(self.owner[index].max(axis=1), 0) == number
-            needed[index[samples]] = True
-            found.append((inputs[samples], outputs[samples]))
-        at = np.flatnonzero(needed)
-        at = at[np.argsort(milp.kind[at], kind="stable")]
-        problem = ArrayMIP(_part(milp, rows, at))
-        place = np.full(len(needed), -1)
-        place[at] = np.arange(len(at))
-        problem.predictors = [
-            replace(predictor, inputs=place[inputs], outputs=place[outputs])
-            for predictor, (inputs, outputs) in zip(self.predictors, found, strict=True)
-            if len(inputs)
-        ]
-        return Component(problem, at)
+def _part(instance: Instance, owner: ndarray, row_owner: ndarray, number: int) -> Component:
+    """The component with a number; what has no free variable belongs to the first one."""
+    milp = instance.milp
+    rows = row_owner == number
+    needed = owner == number
+    needed[milp.rows[rows].indices] = True
+    samples = []
+    for mapping in instance.maps:
+        index = np.hstack([mapping.index, mapping.output])
+        samples.append(np.maximum(owner[index].max(axis=1), 0) == number)
+        needed[index[samples[-1]]] = True
+    at = np.flatnonzero(needed[:-1])
+    at = at[np.argsort(milp.kind[at], kind="stable")]
+    predictors, numbers = _networks(instance, at, samples)
+    problem = ArrayMIP(_model(milp, rows, at, numbers))
+    problem.predictors = predictors
+    return Component(problem, at)
 
 
-def _extended(milp: MILP, numbers: ndarray) -> MILP:
-    """Return a model with fixed variables for numbers, in which no fixed variable has a cost."""
+def _networks(
+    instance: Instance, at: ndarray, samples: list[ndarray]
+) -> tuple[list[Predictor], ndarray]:
+    """The networks at some samples, with variables for the numbers among their inputs; and these
+    numbers.
+    """
+    place = np.full(instance.milp.n_variables + 1, -1)
+    place[at] = np.arange(len(at))
+    predictors = []
+    numbers = np.zeros(0)
+    for (predictor, mapping), own in zip(instance.networks, samples, strict=True):
+        inputs = place[mapping.index[own]]
+        given = mapping.constant[own][inputs < 0]
+        inputs[inputs < 0] = len(at) + len(numbers) + np.arange(len(given))
+        numbers = np.append(numbers, given)
+        if own.any():
+            outputs = place[mapping.output[own]]
+            predictors.append(replace(predictor, inputs=inputs, outputs=outputs))
+    return predictors, numbers
+
+
+def _model(milp: MILP, rows: ndarray, at: ndarray, numbers: ndarray) -> MILP:
+    """Some constraints and variables of a model, with fixed variables for numbers at the end; no
+    fixed variable has a cost.
+    """
     none = np.zeros(len(numbers))
+    own_rows = milp.rows[rows]
     return replace(
         milp,
-        cost=np.append(np.where(milp.lower < milp.upper, milp.cost, 0.0), none),
+        cost=np.append(np.where(milp.lower < milp.upper, milp.cost, 0.0)[at], none),
         offset=0.0,
-        lower=np.append(milp.lower, numbers),
-        upper=np.append(milp.upper, numbers),
-        integer=np.append(milp.integer, none > 0),
-        names=[*milp.names, *map(str, numbers)],
+        lower=np.append(milp.lower[at], numbers),
+        upper=np.append(milp.upper[at], numbers),
+        integer=np.append(milp.integer[at], none > 0),
+        names=[*(milp.names[k] for k in at), *map(str, numbers)],
         position={},
-        rows=sp.hstack([milp.rows, sp.csr_matrix((milp.n_rows, len(none)))]).tocsr(),
-    )
-
-
-def _part(milp: MILP, rows: ndarray, at: ndarray) -> MILP:
-    """Return some constraints and variables of a model."""
-    return replace(
-        milp,
-        cost=milp.cost[at],
-        lower=milp.lower[at],
-        upper=milp.upper[at],
-        integer=milp.integer[at],
-        names=[milp.names[k] for k in at],
-        rows=milp.rows[rows][:, at],
+        rows=sp.hstack([own_rows[:, at], sp.csr_matrix((own_rows.shape[0], len(none)))]).tocsr(),
         row_lower=milp.row_lower[rows],
         row_upper=milp.row_upper[rows],
         row_names=[milp.row_names[k] for k in np.flatnonzero(rows)],
     )
 
 
+def checked_bound(found: Solution) -> float | None:
+    """Return the checked bound of a solution, or the one beside a claim; None without one."""
+    if "checked_bound" in found.details or found.proof is None or not found.proof.checked:
+        bound: float | None = found.details.get("checked_bound")
+        return bound
+    return found.bound
+
+
+@dataclass(eq=False)
 class ComponentSearch:
     """Solves the components of a problem one after another; their points and bounds add up.
 
@@ -166,15 +163,15 @@ class ComponentSearch:
         Function that solves one.
     """
 
-    def __init__(
-        self, portfolio: Any, parts: list[Component], solve: Callable[..., Solution]
-    ) -> None:
-        self.portfolio = portfolio
-        self.run = portfolio.run
-        self.parts = parts
-        self.solve = solve
-        self.points: dict[int, ndarray] = {}
-        self.bounds = np.full(len(parts), -np.inf)
+    portfolio: Any
+    parts: list[Component]
+    solve: Callable[..., Solution]
+
+    def __post_init__(self) -> None:
+        self.run: Run = self.portfolio.run
+        self.values = self.run.instance.milp.lower.copy()
+        self.without_point = set(range(len(self.parts)))
+        self.bounds = np.full(len(self.parts), -np.inf)
         self.run.details["components"] = {}
 
     def search(self) -> None:
@@ -199,10 +196,8 @@ class ComponentSearch:
         seconds = FIRST_POINT_FRACTION * self.run.time_limit / len(self.parts)
         for number, part in enumerate(self.parts):
             if values is not None:
-                own = part.problem.milp.lower.copy()  # numbers have their values
-                inside = part.at < len(values)
-                own[inside] = values[part.at[inside]]
-                self._take_point(number, own)
+                numbers = part.problem.milp.lower[len(part.at) :]
+                self._take_point(number, np.append(values[part.at], numbers))
                 continue
             run = start_run(part.problem, seconds, self.run.seed)
             incumbent = run.incumbent()
@@ -219,7 +214,7 @@ class ComponentSearch:
         self._take_point(number, found.values)
         self._take_bound(number, found)
         if found.status == "stopped":
-            portfolio.status = "stopped"
+            portfolio.ended = "stopped"
         methods = ", ".join(entry.method for entry in found.details.get("log", []))
         size = counted(problem.milp.n_variables, "variable")
         portfolio.record(found.status, f"{size}; {methods}")
@@ -227,40 +222,31 @@ class ComponentSearch:
 
     def _options(self) -> dict[str, Any]:
         """Arguments for each component; only their sum has a target."""
-        options = self.portfolio.options
         return {
+            **vars(self.portfolio.options),
             "callback": None if self.run.callback is None else self._notify,
-            "client": self.portfolio.client,
-            "gap": options.goal.gap_argument,
-            "absolute_gap": options.goal.absolute_gap / len(self.parts),
-            "threads": options.threads,
-            "points_only": options.points_only,
-            "proof_only": options.proof_only,
+            "gap": self.run.goal.gap_argument,
+            "absolute_gap": self.run.goal.absolute_gap / len(self.parts),
         }
 
     def _take_point(self, number: int, point: ndarray | None) -> None:
         """Keep the point of a component, its next start; submit those of all as one."""
         if point is None:
             return
-        self.points[number] = point
-        self.parts[number].start_at(point)
-        if len(self.points) < len(self.parts):
-            return
-        values = self.run.instance.milp.lower.copy()
-        for k, part in enumerate(self.parts):
-            own = part.at < len(values)
-            values[part.at[own]] = self.points[k][own]
-        self.portfolio.incumbent.consider(values)
+        part = self.parts[number]
+        part.start_at(point)
+        self.values[part.at] = point[: len(part.at)]
+        self.without_point.discard(number)
+        if not self.without_point:
+            self.portfolio.incumbent.consider(self.values)
 
     def _take_bound(self, number: int, found: Solution) -> None:
-        """Add up the bounds of all components, rounded down."""
-        incumbent = self.portfolio.incumbent
+        """Add up the bounds of all components, rounded down; infinite if one is infeasible."""
         milp = self.run.instance.milp
-        if found.status == "infeasible" and incumbent.values is None:
-            self.portfolio.status = "infeasible"
-        bound = found.details.get("checked_bound", found.bound)
-        checked = found.proof is not None and found.proof.checked
-        if bound is None or not (checked or "checked_bound" in found.details):
+        if found.status == "infeasible" and self.portfolio.incumbent.values is None:
+            self.run.raise_bound(np.inf)
+        bound = checked_bound(found)
+        if bound is None:
             return
         self.bounds[number] = max(self.bounds[number], milp.sign * bound)
         fixed = milp.objective(np.where(milp.lower == milp.upper, milp.lower, 0.0))
@@ -268,8 +254,6 @@ class ComponentSearch:
         if np.isfinite(terms).all():
             rounding = gamma(4 * milp.n_variables) * float(np.abs(terms).sum())
             self.run.raise_bound(math.fsum(terms) - rounding)
-        if self.run.gap_closed:
-            self.portfolio.status = self.run.closed_status
 
     def _notify(self, event: ProgressEvent) -> bool:
         """Pass on the event of a component with objective and bound of the whole problem."""

@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import torch
 
-from ..model.goal import Goal
+from ..workers import check_client
 
 
 @dataclass(frozen=True)
 class SolveOptions:
-    """What a call of `solve` has to reach, which parts of it run, and on how many threads.
+    """Which parts of a call of `solve` run, and on which workers and threads.
 
     Attributes
     ----------
-    goal
-        Gap and objective at which the run ends.
+    client
+        A `distributed.Client` for price coordination and certificates, or None.
     threads
         Threads of PyTorch, and processes of a proof, at most; None leaves both as they are.
     points_only, proof_only
@@ -25,16 +26,19 @@ class SolveOptions:
 
     Raises
     ------
+    TypeError
+        If `client` has the wrong type.
     ValueError
         If `threads` is not positive, or both parts are left out.
     """
 
-    goal: Goal = field(default_factory=Goal)
+    client: Any = None
     threads: int | None = None
     points_only: bool = False
     proof_only: bool = False
 
     def __post_init__(self) -> None:
+        check_client(self.client)
         if self.points_only and self.proof_only:
             raise ValueError(
                 "points_only and proof_only leave nothing to do: set one of them to False."

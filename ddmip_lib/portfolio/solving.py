@@ -1,8 +1,7 @@
 """`solve`: run the methods of a plan one after another from one incumbent, and prove a bound."""
 
 import itertools
-from dataclasses import replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,15 @@ from ..pricing.recognition import find_blocks
 from ..proofs.checking import require_uncrossed
 from ..proofs.exact import exact_program
 from ..renamed import renamed_keywords
-from ..workers import check_client
 from .choosing import PlannedMethod, methods_for
-from .components import ComponentSearch, components_of
+from .components import ComponentSearch, checked_bound, components_of
 from .options import SolveOptions, torch_threads
 from .proving import WITHOUT_PROOF, planned_proof
 
 PROVED = ("optimal", "gap_limit", "infeasible")
 """Statuses that end a run with a proof."""
+OPEN = ("converged", "no_solution_found")
+"""Statuses of a run that other methods or proofs may continue."""
 MAX_ROUNDS_WITHOUT_IMPROVEMENT = 3
 """Rounds of all methods in a row without a better point that end the search for points, at least:
 no fewer than the rounds until the last better point.
@@ -145,13 +145,12 @@ def solve(
     >>> [entry.method for entry in solution.details["log"]]
     ['enumeration']
     """
-    check_client(client)
-    options = SolveOptions(Goal.of(gap, absolute_gap, target), threads, points_only, proof_only)
+    options = SolveOptions(client, threads, points_only, proof_only)
     run = start_run(problem, time_limit, seed, on_point, callback, "solve")
-    run.goal = options.goal
+    run.goal = Goal.of(gap, absolute_gap, target)
 
     def run_plan() -> Solution:
-        run.state = Portfolio(run, run.incumbent(repair=near_start), client, options)
+        run.state = Portfolio(run, run.incumbent(repair=near_start), options)
         return run.state.run_plan()
 
     def interrupted(status: str) -> Solution:
@@ -164,48 +163,64 @@ def solve(
         return run.finish(run_plan, interrupted, progress)
 
 
+@dataclass(eq=False)
 class Portfolio:
     """State of one call of `solve`: the incumbent, the best checked bound, and the log.
 
     Attributes
     ----------
+    run, incumbent, options
+        Arguments of the call, its clock and its checked bound; its best point; and its options.
     problem
         Copy of the user's problem whose start is the incumbent.
+    prices
+        Prices of the last method that has found some.
     claim
         Result of the last method if its status is "claimed_optimal", else None.
+    ended
+        "time_limit" or "stopped" if that has ended the run, else empty.
     explored
         Whether an exact model of the whole problem had no better point than the incumbent.
     proof_complete
         Whether another proof would give the same bound.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        incumbent: Incumbent,
-        client: Any = None,
-        options: SolveOptions | None = None,
-    ) -> None:
-        self.run = run
-        self.incumbent = incumbent
-        self.client = client
-        self.options = options or SolveOptions()
-        self.log = run.details["log"] = Log()
-        self.problem = run.problem.with_own_start()
-        self.problem.start_failed = incumbent.values is None
-        self.status = "converged"
-        self.prices = None
-        self.stopped = False
-        self.in_progress = "reading the problem", run.began
-        self.claim: Solution | None = None
-        self.explored = False
-        self.proof_complete = False
+    run: Run
+    incumbent: Incumbent
+    options: SolveOptions
+    log: Log = field(default_factory=Log)
+    prices: Any = None
+    claim: Solution | None = None
+    ended: str = ""
+    explored: bool = False
+    proof_complete: bool = False
+
+    def __post_init__(self) -> None:
+        self.run.details["log"] = self.log
+        self.problem = self.run.problem.with_own_start()
+        self.problem.start_failed = self.incumbent.values is None
+        self.in_progress = "reading the problem", self.run.began
+
+    @property
+    def status(self) -> str:
+        """Status of the run if it ended now."""
+        no_point = self.incumbent.values is None
+        if no_point and self.run.lower_bound == np.inf:
+            return "infeasible"
+        if self.run.gap_closed:
+            return self.run.closed_status
+        if self.incumbent.reached_target:
+            return "target_reached"
+        if self.run.interrupted:
+            return "stopped"
+        if self.ended or self.run.seconds_left <= 0:
+            return self.ended or "time_limit"
+        return "no_solution_found" if no_point else "converged"
 
     @property
     def over(self) -> bool:
         """Whether the run ends before any other method or proof."""
-        ended = self.status != "converged" or self.run.interrupted
-        return ended or self.incumbent.reached_target or self.run.seconds_left <= 0
+        return self.status not in OPEN
 
     def run_plan(self) -> Solution:
         """Run all methods of the plan, then proofs and further rounds of the methods."""
@@ -215,22 +230,27 @@ class Portfolio:
             self.record("infeasible", "ranges of the networks' outputs contradict the constraints")
             return replace(infeasible, details={**infeasible.details, "log": self.log})
         self._note_left_out()
-        parts = components_of(self.problem, self.run.instance)
+        parts = components_of(self.run)
         if parts:
             ComponentSearch(self, parts, solve).search()
-            return self.solution()
-        if self.options.proof_only:
+        elif self.options.proof_only:
             self.prove(last=True)
-            return self.solution()
-        self.record_left_out()
+        else:
+            self.search()
+        return self.solution()
+
+    def search(self) -> None:
+        """Run first points, the methods and a proof, then the methods and the proof again."""
+        for left in self.run.instance.left_out:
+            self.in_progress = "reformulation", now()
+            self.record("left out", str(left))
         self.first_points()
-        plan = methods_for(self.problem, self.run.instance, self.client)
+        plan = methods_for(self.problem, self.run.instance, self.options.client)
         self.first_round(plan)
         self.prove()
         self.further_rounds(plan)
         if self.claim is None:  # a second proof of a claim would fail as the first one did
             self.prove(last=True)
-        return self.solution()
 
     def _note_left_out(self) -> None:
         """State in details and log what proofs leave out of the problem."""
@@ -261,18 +281,17 @@ class Portfolio:
         """Run the methods with other seeds until several rounds in a row find nothing better: as
         many as there were until the last better point.
         """
-        failed = 0
-        needed = 0
+        last_better = 0
         for number in itertools.count(1):
-            patience = max(MAX_ROUNDS_WITHOUT_IMPROVEMENT, needed)
-            if self.over or self.explored or failed >= patience:
+            failed = number - 1 - last_better
+            if self.over or self.explored:
                 return
-            failed += 1
+            if failed >= max(MAX_ROUNDS_WITHOUT_IMPROVEMENT, last_better):
+                return
             for planned in plan:
                 seconds = planned.later_fraction * self.run.time_limit
                 if planned.later_fraction and self.run_method(planned, seconds, number):
-                    failed = 0
-                    needed = number
+                    last_better = number
 
     def run_method(self, planned: PlannedMethod, seconds: float, number: int) -> bool:
         """Run a method unless the run is over; return whether the incumbent is another one."""
@@ -297,22 +316,18 @@ class Portfolio:
         self.claim = found if found.status == "claimed_optimal" else None
         explored_radius = found.details.get("explored_radius", 0.0)
         self.explored = explored_radius >= 1.0 or self.claim is not None
-        if ("interrupted" in found.details or self.stopped) and not self.incumbent.reached_target:
-            self.status = "stopped"
-        elif found.status == "infeasible" and self.incumbent.values is None:
-            self.status = "infeasible"
+        if "interrupted" in found.details:
+            self.ended = "stopped"
         self.record(found.status, why)
 
     def _start_at_incumbent(self) -> None:
-        values = self.incumbent.values
-        if values is None:
+        if self.incumbent.values is None:
             return
-        instance = self.run.instance
-        values = instance.restrict(values)
-        self.problem.start = instance.stated.inputs(values)
+        stated = self.run.instance.stated
+        values = self.run.instance.restrict(self.incumbent.values)
+        self.problem.start = stated.inputs(values)
         self.problem.start_failed = False
-        addresses = instance.stated.milp.position
-        self.problem.start_point = dict(zip(addresses, values.tolist(), strict=False))
+        self.problem.start_point = dict(zip(stated.milp.position, values.tolist(), strict=False))
 
     def _take_point(self, found: Solution) -> None:
         """Submit the point of a method, dated when the method found it."""
@@ -330,29 +345,28 @@ class Portfolio:
             self.incumbent.found[-1:] = improvements
 
     def _take_bound(self, found: Solution) -> None:
-        """Take over a checked bound, also one beside a claim; without a gap, the run ends."""
-        bound = found.bound
-        proof = found.proof
-        if proof is not None and "checked_bound" in found.details:
-            bound = found.details["checked_bound"]
-            proof = replace(proof, checked=True, margin=0.0)
-        if bound is not None and proof is not None and proof.checked:
+        """Take over a checked bound, also one beside a claim; infinite if no point is feasible."""
+        bound = checked_bound(found)
+        if bound is not None and found.proof is not None:
+            proof = found.proof
+            if "checked_bound" in found.details:
+                proof = replace(proof, checked=True, margin=0.0)
             self.run.raise_bound(self.run.instance.milp.sign * bound, proof)
-        if self.run.gap_closed:
-            self.status = self.run.closed_status
+        if found.status == "infeasible" and self.incumbent.values is None:
+            self.run.raise_bound(np.inf)
 
     def notify(self, event: ProgressEvent) -> bool:
         """Pass on the event of a method with the best objective and bound of the whole run; return
         whether the method ends, by the callback or at the target.
         """
-        sign = self.run.instance.milp.sign
-        bound = event.bound if self.run.bound is None else self.run.bound
         objective = event.objective
-        best = self.incumbent.objective
-        if best is not None and (objective is None or sign * best <= sign * objective):
-            objective = best
-        self.stopped = self.run.notify(bound, objective)
-        return self.stopped or self.run.goal.reached(objective, sign)
+        if objective is not None and not self.incumbent.better(objective):
+            objective = self.incumbent.objective
+        bound = event.bound if self.run.bound is None else self.run.bound
+        if self.run.notify(bound, objective):
+            self.ended = "stopped"
+            return True
+        return self.run.goal.reached(objective, self.run.instance.milp.sign)
 
     def record(self, status: str, why: str) -> None:
         """Append what was in progress to the log, with the status with which it ended."""
@@ -364,21 +378,10 @@ class Portfolio:
         logger.debug("%s ends: %s, objective %s, bound %s: %s", method, status, *numbers, why)
         report_progress("solve", entry.bound, turn=True)
 
-    def record_left_out(self) -> None:
-        """Name the constraints that methods and proofs leave out in the log."""
-        for left in self.run.instance.left_out:
-            self.in_progress = "reformulation", now()
-            self.record("left out", str(left))
-
     def interrupt(self, status: str) -> None:
         """Record what was in progress when the time limit, a callback or Ctrl-C ended the run."""
-        reason = ENDED_BY_TIME_LIMIT
-        if status == "stopped":
-            self.status = "stopped"
-            reason = ENDED_BY_USER
-        elif self.status not in PROVED:
-            self.status = "time_limit"
-        self.record(status, reason)
+        self.ended = status
+        self.record(status, ENDED_BY_USER if status == "stopped" else ENDED_BY_TIME_LIMIT)
 
     def prove(self, last: bool = False) -> None:
         """Prove a bound: by prices, by an exact model of the networks, or by linear bounds.
@@ -394,24 +397,19 @@ class Portfolio:
         patient = last or (self.claim is None and (self.explored or no_point))
         self.in_progress = "proof", now()
         report_progress("proof", float(instance.milp.sign * self.run.lower_bound), turn=True)
-        planned = planned_proof(instance, self.priced, not no_point)
+        priced = isinstance(find_blocks(self.problem, instance), Blocks)
+        planned = planned_proof(instance, priced, not no_point)
         if planned.method in WITHOUT_PROOF:
             self.proof_complete = True
             self.record(*planned)
-        elif planned.method == "prices":
-            self._prove_by_certificate(planned.reason, seconds)
-        elif planned.method == "exact model":
+            return
+        if planned.method == "exact model":
             self._prove_by_exact_model(patient)
-        else:
-            few_inputs = len(instance.free_inputs) <= MAX_INPUTS_FOR_ALL_TIME
-            if not (patient or (self.claim is None and few_inputs)):
-                seconds *= LINEAR_BOUND_TIME_FRACTION
-            self._prove_by_certificate(planned.reason, seconds)
-
-    @cached_property
-    def priced(self) -> bool:
-        """Whether blocks share resources as in `Blocks`, so that prices give a bound."""
-        return isinstance(find_blocks(self.problem, self.run.instance), Blocks)
+            return
+        few_inputs = len(instance.free_inputs) <= MAX_INPUTS_FOR_ALL_TIME
+        all_time = planned.method == "prices" or patient or (self.claim is None and few_inputs)
+        fraction = 1.0 if all_time else LINEAR_BOUND_TIME_FRACTION
+        self._prove_by_certificate(planned.reason, fraction * seconds)
 
     def _prove_by_exact_model(self, patient: bool) -> None:
         run = self.run
@@ -420,17 +418,10 @@ class Portfolio:
         proved = run.prove(program, repair=repair, patient=patient, source="exact model")
         self.proof_complete = proved.complete
         self.explored = proved.complete and not run.instance.milp.others
-        if proved.bound == np.inf and self.incumbent.values is None:
-            self.status = "infeasible"
-        elif run.gap_closed:
-            self.status = run.closed_status
-        status = "time_limit"
-        if self.status in PROVED:
-            status = self.status
-        elif proved.complete:
-            status = "open"
-        elif run.seconds_left > 0:
-            status = "given up"
+        status = self.status
+        if status not in PROVED:
+            status = "given up" if run.seconds_left > 0 else "time_limit"
+            status = "open" if proved.complete else status
         self.record(status, f"exact model, {proved.nodes} nodes")
 
     def _prove_by_certificate(self, why: str, seconds: float) -> None:
@@ -442,37 +433,33 @@ class Portfolio:
             self.problem,
             given,
             time_limit=seconds,
-            workers=self.options.threads if self.client is None else None,
+            workers=self.options.threads if self.options.client is None else None,
             seed=self.run.seed,
-            client=self.client,
+            client=self.options.client,
             gap=self.run.goal.gap_argument,
             absolute_gap=self.run.goal.absolute_gap,
         )
         self.proof_complete = now() - self.in_progress[1] < ENDED_BY_ITSELF * seconds
         if found.values is not None:
             self.incumbent.consider(found.values)
-        if found.status != "infeasible":
-            self._take_bound(found)
-        elif self.incumbent.values is None:
-            self.status = "infeasible"
-        else:
+        if found.status == "infeasible" and self.incumbent.values is not None:
             raise ProofError(
                 "a certificate proves that no point is feasible, and one was verified: please"
                 " report this problem."
             )
-        status = "open" if found.status == "converged" else found.status
-        self.record(status, why)
+        self._take_bound(found)
+        self.record("open" if found.status == "converged" else found.status, why)
 
     def solution(self) -> Solution:
         """Return the incumbent with the checked bound, or with a claim that it does not refute."""
         require_uncrossed(self.incumbent, self.run.lower_bound, "proved during the run")
-        status = self._final_status()
-        bound = None if status == "infeasible" else self.run.bound
-        proof = None if bound is None else self.run.proof
+        status = self.status
+        bound = self.run.bound
         if status == "stopped":
             self.run.details["interrupted"] = True
-        elif status in ("converged", "no_solution_found"):
+        elif status in OPEN:
             self.run.details["ended"] = EXPLORED if self.explored else NOTHING_LEFT
+        proof = None if bound is None else self.run.proof
         found = self.run.solution(status, bound=bound, proof=proof)
         if self.claim is None or status not in ("converged", "time_limit"):
             return found
@@ -482,14 +469,3 @@ class Portfolio:
         if bound is not None:
             claimed.details["checked_bound"] = bound
         return replace(claimed, status="claimed_optimal")
-
-    def _final_status(self) -> str:
-        if self.status in PROVED:
-            return self.status
-        if self.incumbent.reached_target:
-            return "target_reached"
-        if self.status == "stopped" or self.run.interrupted:
-            return "stopped"
-        if self.status == "time_limit" or self.run.seconds_left <= 0:
-            return "time_limit"
-        return "no_solution_found" if self.incumbent.values is None else "converged"

@@ -13,6 +13,7 @@ from torch import nn
 from ddmip_lib import NeuralMIP, solve
 from ddmip_lib.methods import start_run
 from ddmip_lib.portfolio.components import components_of
+from ddmip_lib.portfolio.options import SolveOptions
 from ddmip_lib.portfolio.solving import Portfolio
 from tests.builders.clocks import LONG
 
@@ -65,7 +66,7 @@ LEVELS = [0.1, -0.4, 0.7]
 
 def test_samples_and_networks_without_common_constraints_are_components():
     problem = parts(LEVELS)
-    found = components_of(problem, problem.instance())
+    found = components_of(start_run(problem, LONG, 0))
     assert len(found) == 4
     rows = [component.problem.milp.row_names for component in found]
     assert rows == [
@@ -125,7 +126,7 @@ def test_one_common_constraint_joins_the_parts():
     x = problem.predictors[0].inputs
     z = problem.predictors[1].inputs
     problem.model.addCons(sum(x[k, 0] for k in range(3)) + z[0, 0] <= 5)
-    assert components_of(problem, problem.instance()) == []
+    assert components_of(start_run(problem, LONG, 0)) == []
 
 
 def test_integers_fixed_at_0_or_1_are_listed_as_scip_lists_them() -> None:
@@ -143,7 +144,7 @@ def test_integers_fixed_at_0_or_1_are_listed_as_scip_lists_them() -> None:
     instance = problem.instance()
     for found in (
         instance,
-        *(part.problem.instance() for part in components_of(problem, instance)),
+        *(part.problem.instance() for part in components_of(start_run(problem, LONG, 0))),
     ):
         upper = [v.getUbOriginal() for v in found.model.getVars()]
         assert upper == np.minimum(found.milp.upper, 1e20).tolist()
@@ -158,7 +159,8 @@ def test_an_infeasible_part_leaves_no_bound() -> None:
     """The exact model of the second part is infeasible, after bounds of both were added."""
     problem = parts([0.5, 0.25])
     run = start_run(problem, LONG, 0)
-    portfolio = Portfolio(run, run.incumbent())
+    portfolio = Portfolio(run, run.incumbent(), SolveOptions())
     run.raise_bound(-100.0)
-    portfolio.status = "infeasible"
-    assert portfolio.solution().bound is None
+    run.raise_bound(np.inf)
+    solution = portfolio.solution()
+    assert (solution.status, solution.bound) == ("infeasible", None)

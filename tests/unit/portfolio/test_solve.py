@@ -133,7 +133,7 @@ def test_a_proof_that_would_not_close_in_time_leaves_it_to_the_methods(monkeypat
     def counted(self, solver, seconds, why, seed):
         turns.append(solver.method)
         take(self, solver, min(seconds, 2.0), why, seed)
-        self.status = "stopped" if len(turns) == 3 else self.status
+        self.ended = "stopped" if len(turns) == 3 else self.ended
 
     monkeypatch.setattr(Portfolio, "take", counted)
     problem = build(relu_net(40, width=150, seed=1), 40, low=-1.0, high=1.0).problem
