@@ -19,6 +19,10 @@ from ..model.verification import Verification, Verifier
 from .problems import Example, examples
 
 
+class NotCheckedError(Exception):
+    """A check needs an argument that the solver does not have."""
+
+
 @dataclass(frozen=True, eq=False)
 class SolverCall:
     """One call of a solver.
@@ -109,13 +113,24 @@ class Bench:
             Callback of the solver, if it supports one.
         **options
             Arguments of the solver; the time limit is `seconds` by default.
+
+        Raises
+        ------
+        NotCheckedError
+            If the solver supports no callback, or no ``on_point=``.
         """
+        solver = self.solver
+        if callback is not None:
+            if self.with_callback is None:
+                raise NotCheckedError
+            solver = self.with_callback(callback)
+        if "on_point" in options and not self.reports_points:
+            raise NotCheckedError
         example = self.examples[name]
         before = self._state(example)
         output = io.StringIO()
         began = now()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            solver = self._solver(callback)
             arguments = {"time_limit": self.seconds, "seed": 0} | options
             solution: Solution = solver.solve(example.problem, **arguments)
         seconds = now() - began
@@ -128,11 +143,6 @@ class Bench:
         if not options.get("progress"):
             self.calls.append(self.last)
         return solution
-
-    def _solver(self, callback: Callback | None) -> Any:
-        if callback is None or self.with_callback is None:
-            return self.solver
-        return self.with_callback(callback)
 
     def first_solution(self, name: str) -> Solution:
         """Return the solution of the first call on an example."""

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ProblemError, UnsupportedNetworkError
 from ..methods import Callback, Solver
 from ..renamed import renamed_keywords
-from .bench import Bench
+from .bench import Bench, NotCheckedError
 from .clauses import ALWAYS, CALLS, SimulatedInterrupt
 from .problems import NEEDS
 
@@ -131,11 +131,12 @@ def check_solver(
 def _result(bench: Bench, name: str, check: Callable[[], Any]) -> Clause:
     try:
         found = check()
+    except NotCheckedError:
+        return Clause(name, True, "not checked")
     except (Exception, SimulatedInterrupt) as error:  # also if the result is not a Solution
         return Clause(name, False, f"{type(error).__name__}: {error}")
-    if isinstance(found, str):
-        return Clause(name, bool(found), found)
-    return Clause(name, bool(found), "" if found else bench.last.summary)
+    explanation = found if isinstance(found, str) else ""
+    return Clause(name, bool(found), explanation if found else bench.last.summary)
 
 
 def _solves(bench: Bench, name: str, refuses: Collection[str]) -> str | bool:

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from ..errors import ProblemError
 from ..model.problem import NeuralMIP
 from ..model.solution import STATUSES, Solution, contradiction
 from .bench import Bench, SolverCall
+from .problems import Example
 
 PLAIN_EXAMPLE = "binary inputs"
 STARTED_EXAMPLE = "a side variable"
 NETWORKS_EXAMPLE = "two networks"
 OPTIMUM_TOLERANCE = 1e-5  # relative to an example's objectives; more than tolerated violations gain
 VALUE_TOLERANCE = 1e-9  # relative rounding error of an objective
-NOT_CHECKED = "not checked"
 
 CallCheck = Callable[[Bench], Any]
 SolutionCheck = Callable[[SolverCall], Any]
@@ -30,47 +31,18 @@ class SimulatedInterrupt(KeyboardInterrupt):
     """Ctrl-C as a check simulates it; the user's own ends the checks."""
 
 
-class Interrupter:
-    """A callback that simulates Ctrl-C at one of its calls.
-
-    Parameters
-    ----------
-    at
-        Number of that call, from 1.
-    """
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.calls = 0
-
-    def __call__(self, _: Any) -> None:
-        self.calls += 1
-        if self.calls == self.at:
-            raise SimulatedInterrupt
-
-
-def _raises(expected: type[Exception], **arguments: Any) -> CallCheck:
-    """A check that `solve` raises an error for wrong arguments."""
-
-    def check(bench: Bench) -> str | bool:
-        return _message(expected, lambda: bench.solve(PLAIN_EXAMPLE, **arguments))
-
-    return check
-
-
-def _refuses(expected: type[Exception], problem: Callable[[], Any]) -> CallCheck:
-    """A check that `solve` raises an error for a wrong problem."""
-
-    def check(bench: Bench) -> str | bool:
-        return _message(expected, lambda: bench.solver.solve(problem()))
-
-    return check
-
-
-def _message(expected: type[Exception], call: Callable[[], Any]) -> str | bool:
-    """The message of the expected error, False without one."""
+def _refuses(
+    bench: Bench,
+    expected: type[Exception],
+    problem: Callable[[], Any] | None = None,
+    **arguments: Any,
+) -> str | bool:
+    """The message of the expected error for wrong arguments or a wrong problem, False without."""
     try:
-        call()
+        if problem is None:
+            bench.solve(PLAIN_EXAMPLE, **arguments)
+        else:
+            bench.solver.solve(problem())
     except expected as error:
         return str(error) or expected.__name__
     return False
@@ -86,9 +58,10 @@ def _worse_by(call: SolverCall, objective: float | None) -> float:
     return example.sign * difference / example.size
 
 
-def _never_worse(values: ndarray) -> bool:
-    """Whether values of a minimisation never increase."""
-    return bool((np.diff(values) <= VALUE_TOLERANCE).all())
+def _in_order(example: Example, seconds: ndarray, objectives: ndarray) -> bool:
+    """Whether seconds never decrease, and objectives never get worse where they are known."""
+    costs = example.sign * objectives[~np.isnan(objectives)] / example.size
+    return bool((np.diff(seconds) >= 0).all() and (np.diff(costs) <= VALUE_TOLERANCE).all())
 
 
 def _same_result(one: Solution, two: Solution) -> bool:
@@ -165,8 +138,6 @@ def _without_gradients(bench: Bench) -> bool:
 
 
 def _evaluated_points(bench: Bench) -> str | bool:
-    if not bench.reports_points:
-        return NOT_CHECKED
     points: list[list[ndarray]] = []
     found = bench.solve(NETWORKS_EXAMPLE, on_point=points.append)
     for point in points:
@@ -175,43 +146,34 @@ def _evaluated_points(bench: Bench) -> str | bool:
     return False
 
 
-def _interrupt(bench: Bench) -> str | bool:
-    if not bench.reports_points:
-        return NOT_CHECKED
-    interrupter = Interrupter(at=2)
-    kept = _start_kept(bench, on_point=interrupter)
-    return kept and interrupter.calls > 1 and _was_stopped(bench)
+def _interrupted(bench: Bench, argument: str, at: int) -> bool:
+    """Whether a run returns the start or a better point, and the right status, if Ctrl-C comes in
+    one of the calls of the function that is passed as an argument.
+    """
+    calls: list[Any] = []
+
+    def interrupt(event: Any) -> None:
+        calls.append(event)
+        if len(calls) == at:
+            raise SimulatedInterrupt
+
+    kept = _start_kept(bench, **{argument: interrupt})
+    return kept and len(calls) >= at and bench.last.solution.status == "stopped"
 
 
-def _interrupt_in_callback(bench: Bench) -> str | bool:
-    if bench.with_callback is None:
-        return NOT_CHECKED
-    return _start_kept(bench, callback=Interrupter(at=1)) and _was_stopped(bench)
-
-
-def _was_stopped(bench: Bench) -> bool:
-    return bench.last.solution.status == "stopped"
-
-
-def _events(bench: Bench) -> str | bool:
-    if bench.with_callback is None:
-        return NOT_CHECKED
+def _events(bench: Bench) -> bool:
     events: list[tuple[int, float, float | None, float | None]] = []
 
     def store(event: Any) -> None:
         events.append((event.iteration, event.seconds, event.objective, event.bound))
 
     bench.solve(STARTED_EXAMPLE, callback=store)
-    numbers, seconds, objectives, _ = zip(*events, strict=True)
-    known = np.array([value for value in objectives if value is not None])
-    counted = list(numbers) == list(range(1, len(events) + 1))
-    costs = bench.last.example.sign * known
-    return counted and _never_worse(np.negative(seconds)) and _never_worse(costs)
+    numbers, seconds, objectives, _ = np.array(events, dtype=float).T
+    counted = np.array_equal(numbers, np.arange(1, len(events) + 1))
+    return counted and _in_order(bench.last.example, seconds, objectives)
 
 
-def _stops_early(bench: Bench) -> str | bool:
-    if bench.with_callback is None:
-        return NOT_CHECKED
+def _stops_early(bench: Bench) -> bool:
     events: list[Any] = []
 
     def stop(event: Any) -> bool:
@@ -227,12 +189,14 @@ CALLS: dict[str, CallCheck] = {
     "the same seed gives the same solution, whatever was solved between": _same_seed,
     "another seed and an integer time limit are accepted": _other_seed,
     "without time the status is time_limit, without a point or a bound": _without_time,
-    "a limit that is NaN is an error": _raises(ValueError, time_limit=np.nan),
-    "a negative seed is an error": _raises(ValueError, seed=-1),
-    "a fractional seed is an error": _raises(ValueError, seed=1.5),
-    "a misspelt option is an error": _raises(TypeError, timelimit=3),
-    "a model alone is an error": _refuses(TypeError, Model),
-    "no networks are an error": _refuses(ProblemError, lambda: NeuralMIP(Model())),
+    "a limit that is NaN is an error": partial(_refuses, expected=ValueError, time_limit=np.nan),
+    "a negative seed is an error": partial(_refuses, expected=ValueError, seed=-1),
+    "a fractional seed is an error": partial(_refuses, expected=ValueError, seed=1.5),
+    "a misspelt option is an error": partial(_refuses, expected=TypeError, timelimit=3),
+    "a model alone is an error": partial(_refuses, expected=TypeError, problem=Model),
+    "no networks are an error": partial(
+        _refuses, expected=ProblemError, problem=lambda: NeuralMIP(Model())
+    ),
     "progress prints the best value and the bound, and changes nothing": _progress,
     "a feasible start is not lost": _start_kept,
     "a solution may be a start": _solution_as_start,
@@ -240,10 +204,12 @@ CALLS: dict[str, CallCheck] = {
     "solve works in another thread": _in_thread,
     "solve works without gradients": _without_gradients,
     "on_point is called with inputs, those of the solution too": _evaluated_points,
-    "Ctrl-C returns the best point so far": _interrupt,
+    "Ctrl-C returns the best point so far": partial(_interrupted, argument="on_point", at=2),
     "a callback receives iterations, objectives, bounds and seconds": _events,
     "a callback that returns true stops the run": _stops_early,
-    "Ctrl-C in a callback returns the best point so far": _interrupt_in_callback,
+    "Ctrl-C in a callback returns the best point so far": partial(
+        _interrupted, argument="callback", at=1
+    ),
 }
 
 
@@ -305,10 +271,9 @@ def _inputs_and_outputs(call: SolverCall) -> bool:
 
 def _incumbents(call: SolverCall) -> bool:
     """Whether incumbents only improve, and the last one is the solution."""
-    example = call.example
-    found = np.array(call.solution.details.get("incumbents", [])).reshape(-1, 2)
-    seconds, objectives = found.T
-    if not _never_worse(example.sign * objectives / example.size) or (np.diff(seconds) < 0).any():
+    incumbents = np.array(call.solution.details.get("incumbents", []), dtype=float)
+    seconds, objectives = incumbents.reshape(-1, 2).T
+    if not _in_order(call.example, seconds, objectives):
         return False
     if not call.solution.found or not len(objectives):
         return True
@@ -318,11 +283,8 @@ def _incumbents(call: SolverCall) -> bool:
 def _history(call: SolverCall) -> bool:
     """Whether iterations are numbered, seconds increase and incumbents improve."""
     history = call.solution.history
-    known = history["incumbent"][~np.isnan(history["incumbent"])]
-    numbered = (history["k"] == np.arange(1, len(history) + 1)).all()
-    in_order = (np.diff(history["seconds"]) >= 0).all()
-    costs = known * call.example.sign / call.example.size
-    return bool(numbered and in_order) and _never_worse(costs)
+    numbered = np.array_equal(history["k"], np.arange(1, len(history) + 1))
+    return numbered and _in_order(call.example, history["seconds"], history["incumbent"])
 
 
 def _seconds(call: SolverCall) -> bool:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy import ndarray
-from pyscipopt import Model, quicksum
+from pyscipopt import Model
 from torch import nn
 
 from ..bounds.layer import linear_layer
+from ..model.changes import add_between
 from ..model.problem import NeuralMIP
 from ..problems.hand_sized import hand_sized_net
 
@@ -118,7 +119,8 @@ class ExampleSpec:
         Each network with its samples, whose entries are numbers of variables (int) or constants
         (float).
     objective, constraints
-        Coefficients of the variables, then of the outputs; missing ones are 0.
+        Coefficients of the variables, then of the outputs; missing ones are 0. A constraint on one
+        variable alone, with the coefficient 1, is stated as its bounds.
     sense, offset
         Sense and constant of the objective.
     needs
@@ -127,8 +129,6 @@ class ExampleSpec:
         "regression" or "classification".
     start
         A start, one value for each variable.
-    bounds_outputs
-        Whether the constraints, each on one output, are stated as bounds of the outputs.
     """
 
     name: str
@@ -142,14 +142,20 @@ class ExampleSpec:
     needs: str = ""
     output: str = "regression"
     start: Sequence[float] | None = None
-    bounds_outputs: bool = False
 
     def build(self) -> Example:
         """Return the example, with its optimum by enumeration."""
         model = Model(self.name)
-        variables = self._add_variables(model)
+        variables: list[Any] = []
+        for j, (kind, values) in enumerate(zip(self.kinds, self.values, strict=True)):
+            lower = None if kind == "F" else min(values)
+            vtype = kind.replace("F", "C")
+            variables.append(model.addVar(f"x{j}", vtype=vtype, lb=lower, ub=max(values)))
         problem = NeuralMIP(model, self.name)
-        variables += self._add_networks(problem, variables)
+        for net, samples in self.networks:
+            inputs = [_entries(sample, variables) for sample in samples]
+            predictor = problem.add_predictor(net, inputs, output=self.output)
+            variables += predictor.outputs.flat
         self._add_constraints(model, variables)
         objective = _linear(self.objective, variables) + self.offset
         model.setObjective(objective, self.sense)  # type: ignore[arg-type]
@@ -160,63 +166,35 @@ class ExampleSpec:
         digest = problem.instance().digest
         return Example(self.name, problem, best, size, digest, self.needs)
 
-    def _add_variables(self, model: Model) -> list[Any]:
-        variables: list[Any] = []
-        for j, (kind, values) in enumerate(zip(self.kinds, self.values, strict=True)):
-            lower = None if kind == "F" else min(values)
-            vtype = kind.replace("F", "C")
-            variables.append(model.addVar(f"x{j}", vtype=vtype, lb=lower, ub=max(values)))
-        return variables
-
-    def _add_networks(self, problem: NeuralMIP, variables: Sequence[Any]) -> list[Any]:
-        """Add the networks, and return their output variables."""
-        outputs: list[Any] = []
-        for net, samples in self.networks:
-            inputs = [_entries(sample, variables) for sample in samples]
-            predictor = problem.add_predictor(net, inputs, output=self.output)
-            outputs += predictor.outputs.flat
-        return outputs
-
     def _add_constraints(self, model: Model, variables: Sequence[Any]) -> None:
-        for coefficients, lower, upper in self.constraints:
-            if self.bounds_outputs:
-                output = variables[coefficients.index(1.0)]
-                model.chgVarLb(output, lower)
-                model.chgVarUb(output, upper)
-                continue
-            terms = _linear(coefficients, variables)
-            if upper == np.inf:
-                model.addCons(terms >= lower)
-            elif lower == -np.inf:
-                model.addCons(terms <= upper)
+        for number, (coefficients, lower, upper) in enumerate(self.constraints):
+            if np.count_nonzero(coefficients) == 1:
+                variable = variables[coefficients.index(1.0)]
+                model.chgVarLb(variable, lower)
+                model.chgVarUb(variable, upper)
             else:
-                model.addCons(terms == lower)
+                terms = _linear(coefficients, variables)
+                add_between(model, terms, (lower, upper), f"c{number + 1}")
 
     def _optimum(self, problem: NeuralMIP) -> tuple[float | None, float]:
         """The optimum (None if infeasible), and the size of the objective."""
-        table = self._table(problem)
-        feasible = np.ones(len(table), dtype=bool)
+        points = np.array(list(itertools.product(*self.values)), dtype=float)
+        columns = [*points.T]
+        for predictor, (_, samples) in zip(problem.predictors, self.networks, strict=True):
+            for sample in samples:
+                inputs = np.broadcast_arrays(*_entries(sample, points.T))
+                columns += [*predictor.predict(np.column_stack(inputs)).T]
+        feasible = np.ones(len(points), dtype=bool)
         for coefficients, lower, upper in self.constraints:
-            activity = table[:, : len(coefficients)] @ np.array(coefficients)
+            activity = _linear(coefficients, columns)
             violation = np.maximum(lower - activity, activity - upper)
             feasible &= violation <= FEASIBILITY_TOLERANCE
-        cost = table[:, : len(self.objective)] @ np.array(self.objective, dtype=float)
+        cost = np.zeros(len(points)) + _linear(self.objective, columns)
         size = float(np.abs(cost).max()) or 1.0
         if not feasible.any():
             return None, size
         best = min if self.sense == "minimize" else max
         return float(best(cost[feasible])) + self.offset, size
-
-    def _table(self, problem: NeuralMIP) -> ndarray:
-        """All points, with the outputs of all networks as further columns."""
-        points = np.array(list(itertools.product(*self.values)), dtype=float)
-        columns = [points]
-        for predictor, (_, samples) in zip(problem.predictors, self.networks, strict=True):
-            for sample in samples:
-                entries = _entries(sample, points.T)
-                inputs = [np.broadcast_to(entry, len(points)) for entry in entries]
-                columns.append(predictor.predict(np.column_stack(inputs)))
-        return np.hstack(columns)
 
 
 def _entries(sample: Sequence[int | float], variables: Sequence[Any] | ndarray) -> list[Any]:
@@ -225,7 +203,8 @@ def _entries(sample: Sequence[int | float], variables: Sequence[Any] | ndarray) 
 
 
 def _linear(coefficients: Sequence[float], variables: Sequence[Any]) -> Any:
-    return quicksum(a * v for a, v in zip(coefficients, variables, strict=False))
+    """The sum of the first variables, or of columns of their values, times coefficients."""
+    return sum(a * v for a, v in zip(coefficients, variables, strict=False))
 
 
 BINARY = (0.0, 1.0)
@@ -239,16 +218,16 @@ NO_INPUTS = [0.0] * 4
 OUTPUT_SUM = [*NO_INPUTS, 1.0, 1.0]
 
 
-def _binary(name: str, **changes: Any) -> Example:
+def _binary(name: str, **changes: Any) -> ExampleSpec:
     """Two samples of two binary inputs, of which at most three are 1, with changes."""
     networks = [(hand_sized_net(), PAIRS)]
     spec = ExampleSpec(
         name, "BBBB", [BINARY] * 4, networks, PAIRS_OBJECTIVE, constraints=[AT_MOST_THREE]
     )
-    return replace(spec, **changes).build()
+    return replace(spec, **changes)
 
 
-def _integer(name: str, **changes: Any) -> Example:
+def _integer(name: str, **changes: Any) -> ExampleSpec:
     """Two samples of one integer input each, with changes."""
     spec = ExampleSpec(
         name,
@@ -259,14 +238,14 @@ def _integer(name: str, **changes: Any) -> Example:
         constraints=[([1.0, 1.0], 2.0, np.inf)],
         start=[2, 2],
     )
-    return replace(spec, **changes).build()
+    return replace(spec, **changes)
 
 
 def examples() -> list[Example]:
     """Return all examples, built from scratch: those that fit every solver have two samples of a
     network under one constraint on both, which are blocks.
     """
-    return [
+    specs = [
         *_input_examples(),
         *_model_examples(),
         *_structure_examples(),
@@ -274,9 +253,10 @@ def examples() -> list[Example]:
         *_value_examples(),
         *_numerical_examples(),
     ]
+    return [spec.build() for spec in specs]
 
 
-def _input_examples() -> list[Example]:
+def _input_examples() -> list[ExampleSpec]:
     """All kinds of inputs, and both kinds of outputs."""
     return [
         _binary("binary inputs"),
@@ -290,7 +270,7 @@ def _input_examples() -> list[Example]:
             [-0.5, -0.25, 1.0, 1.0],
             [([1.0, 1.0], -np.inf, 0.75)],
             needs="continuous inputs",
-        ).build(),
+        ),
         ExampleSpec(
             "mixed inputs",
             "ICIC",
@@ -299,7 +279,7 @@ def _input_examples() -> list[Example]:
             [0.5, -0.5, 0.5, -0.5, 1.0, 1.0],
             [([1.0, 0.0, 1.0], -np.inf, 3.0)],
             needs="continuous inputs",
-        ).build(),
+        ),
         _binary(
             "classes",
             networks=[(scaled(hand_sized_net(), -1.0, 1.0), PAIRS)],
@@ -310,7 +290,7 @@ def _input_examples() -> list[Example]:
     ]
 
 
-def _model_examples() -> list[Example]:
+def _model_examples() -> list[ExampleSpec]:
     """Constraints and bounds of outputs, and an equality."""
     return [
         _binary(
@@ -321,7 +301,6 @@ def _model_examples() -> list[Example]:
         _binary(
             "bounds of outputs",
             constraints=[([*NO_INPUTS, 1.0], -1.0, 4.0), ([*NO_INPUTS, 0.0, 1.0], -1.0, 4.0)],
-            bounds_outputs=True,
             start=[0] * 4,
         ),
         _integer(
@@ -333,7 +312,7 @@ def _model_examples() -> list[Example]:
     ]
 
 
-def _structure_examples() -> list[Example]:
+def _structure_examples() -> list[ExampleSpec]:
     """Several networks, shared inputs, one sample."""
     return [
         ExampleSpec(
@@ -343,7 +322,7 @@ def _structure_examples() -> list[Example]:
             [(hand_sized_net(), [[0, 1]]), (distance_net(1.5), [[2]])],
             [1.5, 2.0, 0.3, 1.0, 1.0],
             [([1.0] * 3, -np.inf, 3.0)],
-        ).build(),
+        ),
         ExampleSpec(
             "shared inputs",
             "BB",
@@ -351,7 +330,7 @@ def _structure_examples() -> list[Example]:
             [(hand_sized_net(), [[0, 1]]), (distance_net(1.0, 0.0), [[0, 1]])],
             [0.0, 0.0, 1.0, 2.0],
             needs="one block",
-        ).build(),
+        ),
         ExampleSpec(
             "one sample",
             "BB",
@@ -359,11 +338,11 @@ def _structure_examples() -> list[Example]:
             [(hand_sized_net(), [[0, 1]])],
             [1.5, 2.0, 1.0],
             needs="one block",
-        ).build(),
+        ),
     ]
 
 
-def _network_examples() -> list[Example]:
+def _network_examples() -> list[ExampleSpec]:
     """Several outputs, and activations other than ReLU."""
     return [
         _integer(
@@ -384,7 +363,7 @@ def _network_examples() -> list[Example]:
     ]
 
 
-def _value_examples() -> list[Example]:
+def _value_examples() -> list[ExampleSpec]:
     """Special values of objective, inputs and bounds."""
     return [
         _binary("an offset", offset=7.5),
@@ -397,7 +376,7 @@ def _value_examples() -> list[Example]:
             [(hand_sized_net(), [[0, 1.0], [1, 0.0]])],
             [1.5, 2.0, 1.0, 1.0],
             [([1.0, 1.0], -np.inf, 1.0)],
-        ).build(),
+        ),
         _binary("nothing to decide", values=[(0.0,), (1.0,)] * 2, needs="no free input"),
         _binary(
             "a side variable",
@@ -420,7 +399,7 @@ def _value_examples() -> list[Example]:
     ]
 
 
-def _numerical_examples() -> list[Example]:
+def _numerical_examples() -> list[ExampleSpec]:
     """Small and large units, and infeasible problems."""
     return [
         _integer(
