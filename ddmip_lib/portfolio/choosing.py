@@ -77,23 +77,23 @@ def methods_for(problem: NeuralMIP, instance: Instance, client: Any = None) -> l
     list of PlannedMethod
         The plan, at least two methods.
     """
-    plan = _planned_enumeration(instance)
     blocks = find_blocks(problem, instance)
+    priced = isinstance(blocks, Blocks)
     exact = has_exact_model(instance)
-    if isinstance(blocks, Blocks):
-        plan.append(_planned_prices(blocks, client))
-    general = isinstance(blocks, Structure) and not blocks.obstacle
     provable = (
         exact
         and instance.nonlinear_units <= MAX_UNITS_FOR_LONG_PROOF
-        and (not isinstance(blocks, Blocks) or has_one_input_models(instance))
+        and (not priced or has_one_input_models(instance))
     )
-    plan.append(_planned_linearisation(instance, exact, general, provable))
-    if general:
-        plan.append(_planned_prices(blocks, client))
+    prices = _planned_prices(blocks, client)
+    fraction = 0.35 if provable else 0.5
+    if prices and not priced:
+        fraction = 0.25
+    linearisation = _planned_linearisation(instance, exact, provable, fraction)
     why = "starts from the best point, moves all inputs at once"
-    plan.append(PlannedMethod(DualDecomposition(), 0.05 if provable else 0.3, why))
-    return plan
+    dual = PlannedMethod(DualDecomposition(), 0.05 if provable else 0.3, why)
+    later = [*prices, linearisation] if priced else [linearisation, *prices]
+    return [*_planned_enumeration(instance), *later, dual]
 
 
 def _planned_enumeration(instance: Instance) -> list[PlannedMethod]:
@@ -110,22 +110,22 @@ def _planned_enumeration(instance: Instance) -> list[PlannedMethod]:
     return [PlannedMethod(Enumeration(), 0.3, why, later_fraction=0.0)]
 
 
-def _planned_prices(blocks: Blocks | Structure, client: Any) -> PlannedMethod:
-    """Price coordination; repeated where blocks of a general form were found in the model."""
+def _planned_prices(blocks: Blocks | Structure, client: Any) -> list[PlannedMethod]:
+    """Price coordination, repeated where blocks of a general form were found; nothing without
+    blocks.
+    """
     general = isinstance(blocks, Structure)
-    if isinstance(blocks, Structure):
-        links = len(blocks.names)
-        fraction = 0.2
-    else:
-        links = len(blocks.capacities)
-        fraction = 0.4
+    if isinstance(blocks, Structure) and blocks.obstacle:
+        return []
+    links = len(blocks.names if isinstance(blocks, Structure) else blocks.capacities)
     why = f"{blocks.n} blocks, linked by {counted(links, 'constraint')}"
     solver = PriceCoordination(client=client)
-    return PlannedMethod(solver, fraction, why, repeat_while_improving=general)
+    fraction = 0.2 if general else 0.4
+    return [PlannedMethod(solver, fraction, why, repeat_while_improving=general)]
 
 
 def _planned_linearisation(
-    instance: Instance, exact: bool, general: bool, provable: bool
+    instance: Instance, exact: bool, provable: bool, fraction: float
 ) -> PlannedMethod:
     inputs = instance.free_inputs
     evaluations = counted(sum(len(mapping.index) for mapping in instance.maps), "evaluation")
@@ -133,11 +133,6 @@ def _planned_linearisation(
     kind = "ReLU networks, exact near a point" if exact else "differentiable networks"
     why = f"{evaluations} of networks, {len(inputs)} free inputs ({integers} integer); {kind}"
     failed_starts = FAILED_STARTS_BEFORE_PROOF if provable else 2 * FAILED_STARTS_BEFORE_PROOF
-    fraction = 0.5
-    if general:
-        fraction = 0.25
-    elif provable:
-        fraction = 0.35
     return PlannedMethod(SequentialMIP(max_failed_starts=failed_starts), fraction, why)
 
 

@@ -140,7 +140,7 @@ def conflicts(problem: NeuralMIP, time_limit: float = 60.0, seed: int = 0) -> Co
         search.delete()
     hard = problem.stated_instance().milp.others
     return Conflict(
-        tuple(search.members[i] for i in search.kept),
+        tuple(search.members.values()),
         search.proved,
         search.proved and search.irreducible,
         tuple(f"{c.kind} {c.name}" for c in hard),
@@ -153,10 +153,10 @@ class _ConflictSearch:
 
     Attributes
     ----------
-    kept
-        Constraints that are left as members of the conflict.
+    violated
+        Constraints that were violated where others had slack.
     members
-        What was found about each of them.
+        What was found about each of them that is left as a member of the conflict.
     proved, irreducible, solution
         As in `Conflict`.
     """
@@ -170,65 +170,60 @@ class _ConflictSearch:
         sides = np.nan_to_num(np.abs(np.array(self.milp.sides)), posinf=0.0)
         self.unit = np.maximum(1.0, sides.max(axis=0, initial=0.0))
         self.room = _largest_violations(self.milp, self.base.model.infinity())
-        self.kept: list[int] = []
+        self.violated: list[int] = []
         self.members: dict[int, ConflictMember] = {}
         self.proved = False
         self.irreducible = True
         self.solution: Solution | None = None
 
-    @property
-    def seconds_left(self) -> float:
-        return max(self.deadline - now(), 0.0)
-
     def filter(self) -> None:
         """Collect constraints that are violated where all others have slack, until none is left."""
         soft = np.arange(self.milp.n_rows)
         while True:
-            found, slack = self._solve(soft, (), FILTER_TIME_FRACTION * self.seconds_left)
+            found, slack = self._solve(soft, (), FILTER_TIME_FRACTION)
             if not found.found:
                 self.proved = found.status == "infeasible"
                 return
             violated = np.abs(slack) > TOLERANCE * self.unit[soft]
             if not violated.any():
                 self.solution = found
-                self.kept = []
                 return
-            self.kept += soft[violated].tolist()
+            self.violated += soft[violated].tolist()
             soft = soft[~violated]
 
     def relax_each(self) -> None:
         """Relax each of the constraints alone, as little as possible."""
-        for done, i in enumerate(self.kept):
-            seconds = self.seconds_left / (2 + len(self.kept) - done)
-            found, slack = self._solve(np.array([i]), (), seconds)
-            amount = side = None
+        for done, i in enumerate(self.violated):
+            found, slack = self._solve(np.array([i]), (), 1 / (2 + len(self.violated) - done))
+            amount = side = solution = None
             if found.found:
+                solution = found
                 amount = abs(float(slack[0]))
                 ends = self.milp.row_upper if slack[0] > 0 else self.milp.row_lower
                 side = float(ends[i] + slack[0])
             smallest = found.status in ("optimal", "infeasible")
-            solution = found if found.found else None
             name = self.milp.row_names[i]
             self.members[i] = ConflictMember(name, amount, side, smallest, solution)
 
     def delete(self) -> None:
         """Leave out constraints without which the others still conflict."""
-        for i in [i for i in self.kept if self.members[i].amount is None]:
-            others = set(self.kept) - {i}
-            dropped = set(range(self.milp.n_rows)) - others
-            found, _ = self._solve(
-                np.array([], int), dropped, FILTER_TIME_FRACTION * self.seconds_left
-            )
+        for i in self.violated:
+            if self.members[i].amount is not None:
+                continue
+            dropped = set(range(self.milp.n_rows)) - set(self.members) | {i}
+            found, _ = self._solve(np.array([], int), dropped, FILTER_TIME_FRACTION)
             if found.status == "infeasible":
-                self.kept.remove(i)
+                del self.members[i]
                 self.proved = True
             elif not found.found:
                 self.irreducible = False
 
     def _solve(
-        self, soft: ndarray, dropped: Collection[int], seconds: float
+        self, soft: ndarray, dropped: Collection[int], fraction: float
     ) -> tuple[Solution, ndarray]:
-        """Minimise the slack of some constraints, without others; the slack, positive above."""
+        """Minimise the slack of some constraints, without others, in a fraction of the time left;
+        the slack, positive above.
+        """
         work = self.base.copied()
         model = work.model
         rows = [c for c in model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
@@ -243,6 +238,7 @@ class _ConflictSearch:
         for i in dropped:
             model.delCons(rows[i])
         model.setObjective(quicksum(cost))
+        seconds = fraction * (self.deadline - now())
         found = solve(work, seconds, self.seed, callback=None if cost else _any_point)
         return found, found[slack] if found.found and slack else np.zeros(len(slack))
 

@@ -96,12 +96,12 @@ def solve_plans(
     named = _named_variables(instance, differ_in)
     work = problem.copied()
     columns = work.model.getVars()
-    exclusion = _Exclusion(work.model, [columns[i] for i in named], distance)
+    varied = [columns[i] for i in named]
     plans: list[Solution] = []
     complete = False
     reason = f"{count} plans were wanted."
     while len(plans) < count and not complete:
-        seconds = max(deadline - now(), 0.0) / (count - len(plans))
+        seconds = (deadline - now()) / (count - len(plans))
         found = solve(work, seconds, **keywords)
         complete = found.status == "infeasible"
         if not found.found:
@@ -109,7 +109,8 @@ def solve_plans(
             break
         values = found[columns]
         plans.append(_plan_of(instance, found, values))
-        complete = not exclusion.add(values[named])
+        name = f"plan{len(plans)}"
+        complete = not _exclude(work.model, varied, values[named], distance, name)
         work.set_start(*found.inputs)
     if complete:
         reason = "No other plan is feasible."
@@ -150,46 +151,38 @@ def _plan_of(instance: Instance, found: Solution, values: ndarray) -> Solution:
     )
 
 
-class _Exclusion:
-    """Constraints that let variables of a model differ from plans.
+def _exclude(
+    model: Model, variables: list[Variable], values: ndarray, distance: float, plan: str
+) -> bool:
+    """Add constraints that exclude a plan; return False if no variable can differ by its distance.
 
-    For each plan, at least one variable is by its distance above or below its value in the plan:
-    binaries do so by themselves, others have a binary for each side.
+    At least one variable is by its distance above or below its value in the plan: binaries do so
+    by themselves, others have a binary for each side.
     """
+    changes = []
+    for variable, value in zip(variables, values.tolist(), strict=True):
+        changes += _changes(model, variable, value, distance, f"{plan}_{variable.name}")
+    if changes:
+        model.addCons(quicksum(changes) >= 1, name=f"differs_from_{plan}")
+    return bool(changes)
 
-    def __init__(self, model: Model, variables: list[Variable], distance: float) -> None:
-        self.model = model
-        self.variables = variables
-        self.distance = distance
-        self.plans = 0
 
-    def add(self, values: ndarray) -> bool:
-        """Exclude a plan; return False if no variable can differ by its distance."""
-        self.plans += 1
-        changes = []
-        for variable, value in zip(self.variables, values.tolist(), strict=True):
-            changes += self._changes(variable, value)
-        if changes:
-            self.model.addCons(quicksum(changes) >= 1, name=f"differs_from_plan{self.plans}")
-        return bool(changes)
-
-    def _changes(self, variable: Variable, value: float) -> list[Any]:
-        """Binary expressions, of which one is 1 only if the variable differs from the value."""
-        distance = self.distance
-        lower = variable.getLbOriginal()
-        upper = variable.getUbOriginal()
-        if variable.isIntegral():
-            distance = float(np.ceil(distance))
-            value = round(value)
-            if (lower, upper, distance) == (0.0, 1.0, 1.0):
-                return [1 - variable if value else variable]
-        changes = []
-        for sign, side, other in ((1.0, upper, lower), (-1.0, lower, upper)):
-            if sign * (side - value) < distance:
-                continue
-            name = f"plan{self.plans}_{variable.name}_{'above' if sign > 0 else 'below'}"
-            switch = self.model.addVar(name, vtype="B")
+def _changes(
+    model: Model, variable: Variable, value: float, distance: float, name: str
+) -> list[Any]:
+    """Binary expressions, of which one is 1 only if the variable differs from the value."""
+    lower = variable.getLbOriginal()
+    upper = variable.getUbOriginal()
+    if variable.isIntegral():
+        distance = float(np.ceil(distance))
+        value = round(value)
+        if (lower, upper, distance) == (0.0, 1.0, 1.0):
+            return [1 - variable if value else variable]
+    changes = []
+    for side, sign, end, other in (("above", 1.0, upper, lower), ("below", -1.0, lower, upper)):
+        if sign * (end - value) >= distance:
+            switch = model.addVar(f"{name}_{side}", vtype="B")
             reach = distance + sign * (value - other)  # what the constraint gives while it is off
-            self.model.addCons(sign * (variable - value) >= distance - reach * (1 - switch))
+            model.addCons(sign * (variable - value) >= distance - reach * (1 - switch))
             changes.append(switch)
-        return changes
+    return changes
