@@ -126,11 +126,15 @@ def _solve(given: argparse.Namespace) -> int:
             print(solution.report(), file=sys.stderr)
     if given.out is None:
         print(solution.to_json())
-    elif given.out.suffix == ".sol":
-        _write_sol(solution, given.out)
-    else:
+    elif given.out.suffix == ".json":
         solution.to_json(given.out)
-    return _status_of(solution)
+    elif solution.found:
+        solution.to_sol(given.out)
+    else:
+        print(f"{given.out} was not written: there is no feasible point.", file=sys.stderr)
+    if not solution.found:
+        return INFEASIBLE if solution.status == "infeasible" else NOTHING_FOUND
+    return OPTIMAL if solution.status in CLOSED_GAP else FEASIBLE
 
 
 def _require_writable(out: Path | None) -> None:
@@ -141,21 +145,6 @@ def _require_writable(out: Path | None) -> None:
         raise ProblemError(f"--out {out} must end in .json or .sol.")
     if not out.resolve().parent.is_dir():
         raise ProblemError(f"--out {out}: there is no such folder; make it first.")
-
-
-def _write_sol(solution: Any, path: Path) -> None:
-    if solution.found:
-        solution.to_sol(path)
-    else:
-        print(f"{path} was not written: there is no feasible point.", file=sys.stderr)
-
-
-def _status_of(solution: Any) -> int:
-    if solution.status == "infeasible":
-        return INFEASIBLE
-    if not solution.found:
-        return NOTHING_FOUND
-    return OPTIMAL if solution.status in CLOSED_GAP else FEASIBLE
 
 
 def _verify(given: argparse.Namespace) -> int:

@@ -1,8 +1,8 @@
 """The clauses of the contract: what holds for calls of a solver, and for every solution."""
 
 import json
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -121,11 +121,8 @@ def _infeasible_start(bench: Bench) -> bool:
 
 
 def _in_thread(bench: Bench) -> bool:
-    found: list[Solution] = []
-    thread = threading.Thread(target=lambda: found.append(bench.solve(PLAIN_EXAMPLE)))
-    thread.start()
-    thread.join()
-    return bool(found) and found[0].found
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(bench.solve, PLAIN_EXAMPLE).result().found
 
 
 @torch.no_grad()

@@ -227,13 +227,13 @@ def _binary(name: str, **changes: Any) -> ExampleSpec:
     return replace(spec, **changes)
 
 
-def _integer(name: str, **changes: Any) -> ExampleSpec:
-    """Two samples of one integer input each, with changes."""
+def _integer(name: str, net: nn.Module | None = None, **changes: Any) -> ExampleSpec:
+    """Two samples of one integer input each, of another network or with other changes."""
     spec = ExampleSpec(
         name,
         "II",
         [INTEGERS] * 2,
-        [(distance_net(1.5), SINGLES)],
+        [(net or distance_net(1.5), SINGLES)],
         objective=[0.3, 0.3, 1.0, 1.0],
         constraints=[([1.0, 1.0], 2.0, np.inf)],
         start=[2, 2],
@@ -347,17 +347,17 @@ def _network_examples() -> list[ExampleSpec]:
     return [
         _integer(
             "two outputs",
-            networks=[(distance_net(1.5, outputs=2), SINGLES)],
+            distance_net(1.5, outputs=2),
             objective=[0.0, 0.0, 2.0, -1.0, 1.0, 1.0],
         ),
         _integer(
             "leaky activations",
-            networks=[(distance_net(1.5, activation=partial(nn.PReLU, init=-0.5)), SINGLES)],
+            distance_net(1.5, activation=partial(nn.PReLU, init=-0.5)),
             needs="any module",
         ),
         _integer(
             "a network without bounds of its own",
-            networks=[(distance_net(1.5, activation=nn.Softplus), SINGLES)],
+            distance_net(1.5, activation=nn.Softplus),
             needs="any module",
         ),
     ]
@@ -404,12 +404,12 @@ def _numerical_examples() -> list[ExampleSpec]:
     return [
         _integer(
             "small units",
-            networks=[(scaled(distance_net(1.5), 1e-6), SINGLES)],
+            scaled(distance_net(1.5), 1e-6),
             objective=[3e-7, 3e-7, 1.0, 1.0],
         ),
         _integer(
             "large units",
-            networks=[(scaled(distance_net(1.5), 1e6), SINGLES)],
+            scaled(distance_net(1.5), 1e6),
             objective=[3e5, 3e5, 1.0, 1.0],
         ),
         _binary("contradicting constraints", constraints=[([1.0] * 4, 5.0, np.inf)]),

@@ -11,7 +11,6 @@ from numpy import ndarray
 
 from ..clock import now
 from ..linearisation.first_points import submit_first_points
-from ..methods import ProgressEvent
 from ..methods.run import Run, start_run
 from ..model.arrays import ArrayMIP
 from ..model.instance import Instance
@@ -169,10 +168,17 @@ class ComponentSearch:
 
     def __post_init__(self) -> None:
         self.run: Run = self.portfolio.run
-        self.values = self.run.instance.milp.lower.copy()
+        run = self.run  # what the callback refers to, so that no cycle keeps this search
+        self.values = run.instance.milp.lower.copy()
         self.without_point = set(range(len(self.parts)))
         self.bounds = np.full(len(self.parts), -np.inf)
-        self.run.details["components"] = {}
+        run.details["components"] = {}
+        self.arguments = {  # only the sum of all components has a target
+            **vars(self.portfolio.options),
+            "callback": None if run.callback is None else lambda _: run.notify(run.bound),
+            "gap": run.goal.gap_argument,
+            "absolute_gap": run.goal.absolute_gap / len(self.parts),
+        }
 
     def search(self) -> None:
         """Solve all components."""
@@ -209,7 +215,7 @@ class ComponentSearch:
         portfolio = self.portfolio
         portfolio.in_progress = f"component {number + 1} of {len(self.parts)}", now()
         problem = self.parts[number].problem
-        found = self.solve(problem, seconds, seed, **self._options())
+        found = self.solve(problem, seconds, seed, **self.arguments)
         self.run.details["components"][number] = found
         self._take_point(number, found.values)
         self._take_bound(number, found)
@@ -219,15 +225,6 @@ class ComponentSearch:
         size = counted(problem.milp.n_variables, "variable")
         portfolio.record(found.status, f"{size}; {methods}")
         return found.status
-
-    def _options(self) -> dict[str, Any]:
-        """Arguments for each component; only their sum has a target."""
-        return {
-            **vars(self.portfolio.options),
-            "callback": None if self.run.callback is None else self._notify,
-            "gap": self.run.goal.gap_argument,
-            "absolute_gap": self.run.goal.absolute_gap / len(self.parts),
-        }
 
     def _take_point(self, number: int, point: ndarray | None) -> None:
         """Keep the point of a component, its next start; submit those of all as one."""
@@ -254,7 +251,3 @@ class ComponentSearch:
         if np.isfinite(terms).all():
             rounding = gamma(4 * milp.n_variables) * float(np.abs(terms).sum())
             self.run.raise_bound(math.fsum(terms) - rounding)
-
-    def _notify(self, event: ProgressEvent) -> bool:
-        """Pass on the event of a component with objective and bound of the whole problem."""
-        return self.run.notify(self.run.bound)

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -149,18 +150,9 @@ def solve(
     run = start_run(problem, time_limit, seed, on_point, callback, "solve")
     run.goal = Goal.of(gap, absolute_gap, target)
 
-    def run_plan() -> Solution:
-        run.state = Portfolio(run, run.incumbent(repair=near_start), options)
-        return run.state.run_plan()
-
-    def interrupted(status: str) -> Solution:
-        if run.state is None:
-            return run.interrupted_solution(status)
-        run.state.interrupt(status)
-        return run.state.solution()
-
+    portfolio = Portfolio(run, options)
     with torch_threads(threads):
-        return run.finish(run_plan, interrupted, progress)
+        return run.finish(portfolio.run_plan, portfolio.interrupted, progress)
 
 
 @dataclass(eq=False)
@@ -169,8 +161,8 @@ class Portfolio:
 
     Attributes
     ----------
-    run, incumbent, options
-        Arguments of the call, its clock and its checked bound; its best point; and its options.
+    run, options
+        Arguments of the call, its clock and its checked bound; and its other options.
     problem
         Copy of the user's problem whose start is the incumbent.
     prices
@@ -186,7 +178,6 @@ class Portfolio:
     """
 
     run: Run
-    incumbent: Incumbent
     options: SolveOptions
     log: Log = field(default_factory=Log)
     prices: Any = None
@@ -198,8 +189,12 @@ class Portfolio:
     def __post_init__(self) -> None:
         self.run.details["log"] = self.log
         self.problem = self.run.problem.with_own_start()
-        self.problem.start_failed = self.incumbent.values is None
         self.in_progress = "reading the problem", self.run.began
+
+    @cached_property
+    def incumbent(self) -> Incumbent:
+        """The best point, at first the start or one close to it."""
+        return self.run.incumbent(repair=near_start)
 
     @property
     def status(self) -> str:
@@ -223,12 +218,14 @@ class Portfolio:
         return self.status not in OPEN
 
     def run_plan(self) -> Solution:
-        """Run all methods of the plan, then proofs and further rounds of the methods."""
+        """Solve the problem, or each of its components, or only prove a bound."""
+        self.problem.start_failed = self.incumbent.values is None
         infeasible = infeasible_solution(self.run)
         if infeasible is not None:
             self.in_progress = "ranges", self.run.began
             self.record("infeasible", "ranges of the networks' outputs contradict the constraints")
-            return replace(infeasible, details={**infeasible.details, "log": self.log})
+            infeasible.details["log"] = self.log
+            return infeasible
         self._note_left_out()
         parts = components_of(self.run)
         if parts:
@@ -378,10 +375,13 @@ class Portfolio:
         logger.debug("%s ends: %s, objective %s, bound %s: %s", method, status, *numbers, why)
         report_progress("solve", entry.bound, turn=True)
 
-    def interrupt(self, status: str) -> None:
-        """Record what was in progress when the time limit, a callback or Ctrl-C ended the run."""
+    def interrupted(self, status: str) -> Solution:
+        """Return the solution of a run that the time limit, a callback or Ctrl-C has ended."""
+        if "incumbent" not in vars(self):
+            return self.run.interrupted_solution(status)
         self.ended = status
         self.record(status, ENDED_BY_USER if status == "stopped" else ENDED_BY_TIME_LIMIT)
+        return self.solution()
 
     def prove(self, last: bool = False) -> None:
         """Prove a bound: by prices, by an exact model of the networks, or by linear bounds.

@@ -159,8 +159,9 @@ def test_an_infeasible_part_leaves_no_bound() -> None:
     """The exact model of the second part is infeasible, after bounds of both were added."""
     problem = parts([0.5, 0.25])
     run = start_run(problem, LONG, 0)
-    portfolio = Portfolio(run, run.incumbent(), SolveOptions())
+    portfolio = Portfolio(run, SolveOptions())
     run.raise_bound(-100.0)
+    assert portfolio.incumbent.values is None
     run.raise_bound(np.inf)
     solution = portfolio.solution()
     assert (solution.status, solution.bound) == ("infeasible", None)
