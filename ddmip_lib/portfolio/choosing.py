@@ -9,7 +9,7 @@ import numpy as np
 from ..baselines.enumeration import Enumeration
 from ..decomposition import DualDecomposition
 from ..linearisation import SequentialMIP
-from ..methods import ReportsPoints
+from ..methods import Method
 from ..model.blocks import Blocks
 from ..model.instance import Instance
 from ..model.problem import NeuralMIP
@@ -53,7 +53,7 @@ class PlannedMethod:
         Whether the first run is repeated at once as long as each run finds a better point.
     """
 
-    solver: ReportsPoints
+    solver: Method
     fraction: float
     reason: str
     later_fraction: float = LATER_TIME_FRACTION

@@ -40,10 +40,6 @@ class Component:
     problem: ArrayMIP
     at: ndarray
 
-    def start_at(self, values: ndarray) -> None:
-        """Start from the values of its variables."""
-        self.problem.start = [values[predictor.inputs] for predictor in self.problem.predictors]
-
 
 def components_of(run: Run) -> list[Component]:
     """Return the independent parts of the problem of a run, in the order of its network samples.
@@ -231,7 +227,7 @@ class ComponentSearch:
         if point is None:
             return
         part = self.parts[number]
-        part.start_at(point)
+        part.problem.start = [point[predictor.inputs] for predictor in part.problem.predictors]
         self.values[part.at] = point[: len(part.at)]
         self.without_point.discard(number)
         if not self.without_point:

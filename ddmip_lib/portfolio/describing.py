@@ -1,7 +1,6 @@
 """`describe`: sizes, networks, blocks, plan and proof of a problem, before it is solved."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -98,7 +97,7 @@ class ProblemDescription:
         parts = {
             "networks": map(str, self.networks),
             "blocks": [f"  {self.blocks}"],
-            "search, in this order": map(_planned_line, self.plan),
+            "search, in this order": [f"  {p.solver.method}: {p.reason}" for p in self.plan],
             "proof": [f"  {self.proof.method}: {self.proof.reason.partition(': they need ')[0]}"],
             "left out of proofs": [f"  {part}" for part in self.left_out] or ["  nothing"],
         }
@@ -177,11 +176,6 @@ def _layer(layer: nn.Module) -> str:
     """The class of a layer, and the number of its outputs if it has one."""
     outputs = getattr(layer, "out_features", getattr(layer, "out_channels", ""))
     return f"{type(layer).__name__} {outputs}".rstrip()
-
-
-def _planned_line(planned: PlannedMethod) -> str:
-    solver: Any = planned.solver
-    return f"  {solver.method}: {planned.reason}"
 
 
 def _blocks_text(blocks: Blocks | Structure) -> str:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..certificates import certify
 from ..clock import now
@@ -226,10 +227,14 @@ class Portfolio:
             self.record("infeasible", "ranges of the networks' outputs contradict the constraints")
             infeasible.details["log"] = self.log
             return infeasible
-        self._note_left_out()
-        parts = components_of(self.run)
-        if parts:
-            ComponentSearch(self, parts, solve).search()
+        omitted = left_out(self.run.instance)
+        if omitted:
+            self.run.details["left_out"] = omitted
+        for part in omitted:
+            logger.info("%s", part)
+        components = components_of(self.run)
+        if components:
+            ComponentSearch(self, components, solve).search()
         elif self.options.proof_only:
             self.prove(last=True)
         else:
@@ -238,32 +243,20 @@ class Portfolio:
 
     def search(self) -> None:
         """Run first points, the methods and a proof, then the methods and the proof again."""
-        for left in self.run.instance.left_out:
+        for omitted in self.run.instance.left_out:
             self.in_progress = "reformulation", now()
-            self.record("left out", str(left))
-        self.first_points()
+            self.record("left out", str(omitted))
+        self.in_progress = "first points", now()
+        tried = submit_first_points(self.run, self.incumbent)
+        if tried:
+            found = self.incumbent.values is not None
+            self.record("found" if found else "no_solution_found", tried)
         plan = methods_for(self.problem, self.run.instance, self.options.client)
         self.first_round(plan)
         self.prove()
         self.further_rounds(plan)
         if self.claim is None:  # a second proof of a claim would fail as the first one did
             self.prove(last=True)
-
-    def _note_left_out(self) -> None:
-        """State in details and log what proofs leave out of the problem."""
-        parts = left_out(self.run.instance)
-        if parts:
-            self.run.details["left_out"] = parts
-        for part in parts:
-            logger.info("%s", part)
-
-    def first_points(self) -> None:
-        """Submit cheap candidates unless the start is feasible."""
-        self.in_progress = "first points", now()
-        tried = submit_first_points(self.run, self.incumbent)
-        if tried:
-            found = self.incumbent.values is not None
-            self.record("found" if found else "no_solution_found", tried)
 
     def first_round(self, plan: list[PlannedMethod]) -> None:
         """Run each method once, or as long as it improves the incumbent if the plan says so."""
@@ -307,8 +300,7 @@ class Portfolio:
         if self.run.callback is not None or self.run.goal.target is not None:
             solver = replace(solver, callback=self.notify)
         found = solver.solve(self.problem, seconds, seed, on_point=self.run.on_point)
-        self._take_point(found)
-        self._take_bound(found)
+        self._take_over(found)
         self.prices = found.details.get("prices", self.prices)
         self.claim = found if found.status == "claimed_optimal" else None
         explored_radius = found.details.get("explored_radius", 0.0)
@@ -326,23 +318,13 @@ class Portfolio:
         self.problem.start_failed = False
         self.problem.start_point = dict(zip(stated.milp.position, values.tolist(), strict=False))
 
-    def _take_point(self, found: Solution) -> None:
-        """Submit the point of a method, dated when the method found it."""
+    def _take_over(self, found: Solution) -> None:
+        """Submit the point of a method, and keep its bound if it was checked, also beside a claim;
+        without a feasible point it is infinite.
+        """
         values = found.values if found.nearest is None else found.nearest.values
-        if values is None:
-            return
-        offset = self.in_progress[1] - self.run.began
-        improvements = [
-            (offset + seconds, objective)
-            for seconds, objective in found.details.get("incumbents", [])
-            if self.incumbent.better(objective)
-        ]
-        self.incumbent.consider(values)
-        if improvements and improvements[-1][1] == self.incumbent.objective:
-            self.incumbent.found[-1:] = improvements
-
-    def _take_bound(self, found: Solution) -> None:
-        """Take over a checked bound, also one beside a claim; infinite if no point is feasible."""
+        if values is not None:
+            self._submit(values, found.details.get("incumbents", []))
         bound = checked_bound(found)
         if bound is not None and found.proof is not None:
             proof = found.proof
@@ -351,6 +333,18 @@ class Portfolio:
             self.run.raise_bound(self.run.instance.milp.sign * bound, proof)
         if found.status == "infeasible" and self.incumbent.values is None:
             self.run.raise_bound(np.inf)
+
+    def _submit(self, values: ndarray, incumbents: list[tuple[float, float]]) -> None:
+        """Submit a point, dated when the method found it."""
+        offset = self.in_progress[1] - self.run.began
+        improvements = [
+            (offset + seconds, objective)
+            for seconds, objective in incumbents
+            if self.incumbent.better(objective)
+        ]
+        self.incumbent.consider(values)
+        if improvements and improvements[-1][1] == self.incumbent.objective:
+            self.incumbent.found[-1:] = improvements
 
     def notify(self, event: ProgressEvent) -> bool:
         """Pass on the event of a method with the best objective and bound of the whole run; return
@@ -440,14 +434,12 @@ class Portfolio:
             absolute_gap=self.run.goal.absolute_gap,
         )
         self.proof_complete = now() - self.in_progress[1] < ENDED_BY_ITSELF * seconds
-        if found.values is not None:
-            self.incumbent.consider(found.values)
         if found.status == "infeasible" and self.incumbent.values is not None:
             raise ProofError(
                 "a certificate proves that no point is feasible, and one was verified: please"
                 " report this problem."
             )
-        self._take_bound(found)
+        self._take_over(found)
         self.record("open" if found.status == "converged" else found.status, why)
 
     def solution(self) -> Solution:

@@ -34,7 +34,7 @@ def test_plan_and_proof_are_those_of_the_run() -> None:
     found = describe(problem)
     log = solve(problem, time_limit=LONG).details["log"]
     assert log[0].method == "first points"
-    assert log[1].method == found.plan[0].solver.method  # type: ignore[attr-defined]
+    assert log[1].method == found.plan[0].solver.method
     assert log[1].reason == found.plan[0].reason
     assert log[-1].reason.startswith("exact model")
     assert found.proof.method == "exact model"
