@@ -134,8 +134,8 @@ class Bench:
             arguments = {"time_limit": self.seconds, "seed": 0} | options
             solution: Solution = solver.solve(example.problem, **arguments)
         seconds = now() - began
-        after = self._state(example)
-        changed = [what for what in before if before[what] != after[what]]
+        after = self._state(example).items()
+        changed = [what for what, value in after if value != before[what]]
         instance = example.problem.instance()
         if instance.digest != example.digest:
             changed.append("the model or a network")

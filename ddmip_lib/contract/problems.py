@@ -160,8 +160,7 @@ class ExampleSpec:
         objective = _linear(self.objective, variables) + self.offset
         model.setObjective(objective, self.sense)  # type: ignore[arg-type]
         if self.start is not None:
-            names = [f"x{j}" for j in range(len(self.kinds))]
-            problem.set_start(dict(zip(names, self.start, strict=True)))
+            problem.set_start({f"x{j}": value for j, value in enumerate(self.start)})
         best, size = self._optimum(problem)
         digest = problem.instance().digest
         return Example(self.name, problem, best, size, digest, self.needs)

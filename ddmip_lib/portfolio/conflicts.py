@@ -7,8 +7,8 @@ not enough are left out one by one where the rest remains infeasible (a deletion
 integrality, bounds of network inputs and of integers, and nonlinear constraints always stay hard.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -167,8 +167,8 @@ class _ConflictSearch:
         self.base = problem.copied()
         _write_bounds_as_constraints(self.base)
         self.milp = self.base.stated_instance().milp
-        sides = np.nan_to_num(np.abs(np.array(self.milp.sides)), posinf=0.0)
-        self.unit = np.maximum(1.0, sides.max(axis=0, initial=0.0))
+        sides = np.nan_to_num(np.abs(self.milp.sides), posinf=0.0)
+        self.unit = sides.max(axis=0, initial=1.0)
         self.room = _largest_violations(self.milp, self.base.model.infinity())
         self.violated: list[int] = []
         self.members: dict[int, ConflictMember] = {}
@@ -180,7 +180,7 @@ class _ConflictSearch:
         """Collect constraints that are violated where all others have slack, until none is left."""
         soft = np.arange(self.milp.n_rows)
         while True:
-            found, slack = self._solve(soft, (), FILTER_TIME_FRACTION)
+            found, slack = self._solve(soft, FILTER_TIME_FRACTION)
             if not found.found:
                 self.proved = found.status == "infeasible"
                 return
@@ -194,16 +194,14 @@ class _ConflictSearch:
     def relax_each(self) -> None:
         """Relax each of the constraints alone, as little as possible."""
         for done, i in enumerate(self.violated):
-            found, slack = self._solve(np.array([i]), (), 1 / (2 + len(self.violated) - done))
-            amount = side = solution = None
-            if found.found:
-                solution = found
-                amount = abs(float(slack[0]))
-                ends = self.milp.row_upper if slack[0] > 0 else self.milp.row_lower
-                side = float(ends[i] + slack[0])
+            found, slack = self._solve([i], 1 / (2 + len(self.violated) - done))
             smallest = found.status in ("optimal", "infeasible")
-            name = self.milp.row_names[i]
-            self.members[i] = ConflictMember(name, amount, side, smallest, solution)
+            member = ConflictMember(self.milp.row_names[i], None, None, smallest, None)
+            if found.found:
+                change = float(slack[0])
+                side = float(self.milp.sides[int(change > 0)][i]) + change
+                member = replace(member, amount=abs(change), side=side, solution=found)
+            self.members[i] = member
 
     def delete(self) -> None:
         """Leave out constraints without which the others still conflict."""
@@ -211,7 +209,7 @@ class _ConflictSearch:
             if self.members[i].amount is not None:
                 continue
             dropped = set(range(self.milp.n_rows)) - set(self.members) | {i}
-            found, _ = self._solve(np.array([], int), dropped, FILTER_TIME_FRACTION)
+            found, _ = self._solve((), FILTER_TIME_FRACTION, dropped)
             if found.status == "infeasible":
                 del self.members[i]
                 self.proved = True
@@ -219,7 +217,7 @@ class _ConflictSearch:
                 self.irreducible = False
 
     def _solve(
-        self, soft: ndarray, dropped: Collection[int], fraction: float
+        self, soft: Iterable[int], fraction: float, dropped: Iterable[int] = ()
     ) -> tuple[Solution, ndarray]:
         """Minimise the slack of some constraints, without others, in a fraction of the time left;
         the slack, positive above.
@@ -227,12 +225,13 @@ class _ConflictSearch:
         work = self.base.copied()
         model = work.model
         rows = [c for c in model.getConss() if c.getConshdlrName() in ROW_HANDLERS]
+        lower, upper = self.milp.sides
         cost = []
         slack = []
-        for i in soft.tolist():
+        for i in soft:
             below = model.addVar(f"below{i}", ub=float(self.room[0, i]))
             above = model.addVar(f"above{i}", ub=float(self.room[1, i]))
-            rewrite(model, rows[i], (self.milp.row_lower[i], self.milp.row_upper[i]), below - above)
+            rewrite(model, rows[i], (lower[i], upper[i]), below - above)
             cost.append((below + above) / float(self.unit[i]))
             slack.append(above - below)
         for i in dropped:
@@ -240,7 +239,7 @@ class _ConflictSearch:
         model.setObjective(quicksum(cost))
         seconds = fraction * (self.deadline - now())
         found = solve(work, seconds, self.seed, callback=None if cost else _any_point)
-        return found, found[slack] if found.found and slack else np.zeros(len(slack))
+        return found, found[slack] if found.found and slack else np.zeros(0)
 
 
 def _largest_violations(milp: MILP, infinity: float) -> ndarray:
