@@ -118,8 +118,14 @@ def _solve(given: argparse.Namespace) -> int:
     problem = _problem(given)
     if given.start is not None:
         problem.set_start(given.start)
-    options = {"gap": given.gap, "target": given.target, "threads": given.threads}
-    solution = solve(problem, given.time_limit, given.seed, **options)
+    solution = solve(
+        problem,
+        given.time_limit,
+        given.seed,
+        gap=given.gap,
+        target=given.target,
+        threads=given.threads,
+    )
     if not given.quiet:
         print(solution, file=sys.stderr)
         if not solution.found:

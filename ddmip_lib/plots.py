@@ -221,7 +221,7 @@ def plot_penalty(run: Solution | History, ax: Axes | None = None) -> Axes:
     """
     history = _iterations(run)
     lines = [("rho", "penalty ρ", INK, ":")]
-    if "rho_outputs" in history.columns and np.isfinite(history["rho_outputs"]).any():
+    if np.isfinite(history["rho_outputs"]).any():
         lines.append(("rho_outputs", "penalty ρ of outputs", ORANGE, "-."))
     return _log_lines(_axes(ax), history, lines, "penalty")
 

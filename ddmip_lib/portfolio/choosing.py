@@ -114,13 +114,17 @@ def _planned_prices(blocks: Blocks | Structure, client: Any) -> list[PlannedMeth
     """Price coordination, repeated where blocks of a general form were found; nothing without
     blocks.
     """
-    general = isinstance(blocks, Structure)
-    if isinstance(blocks, Structure) and blocks.obstacle:
+    if isinstance(blocks, Blocks):
+        links = len(blocks.capacities)
+        fraction = 0.4
+    elif blocks.obstacle:
         return []
-    links = len(blocks.names if isinstance(blocks, Structure) else blocks.capacities)
+    else:
+        links = len(blocks.names)
+        fraction = 0.2
     why = f"{blocks.n} blocks, linked by {counted(links, 'constraint')}"
+    general = isinstance(blocks, Structure)
     solver = PriceCoordination(client=client)
-    fraction = 0.2 if general else 0.4
     return [PlannedMethod(solver, fraction, why, repeat_while_improving=general)]
 
 

@@ -180,9 +180,12 @@ def _layer(layer: nn.Module) -> str:
 
 def _blocks_text(blocks: Blocks | Structure) -> str:
     """The blocks and what links them, or why there are none."""
-    if isinstance(blocks, Structure) and blocks.obstacle:
+    if isinstance(blocks, Blocks):
+        names = tuple(blocks.resources)
+    elif blocks.obstacle:
         return f"none: {blocks.obstacle}"
-    names = blocks.names if isinstance(blocks, Structure) else tuple(blocks.resources)
+    else:
+        names = blocks.names
     links = counted(len(names), "constraint")
     return f"{counted(blocks.n, 'block')}, linked by {links}: {_listed(names)}".rstrip(": ")
 
