@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,39 +23,6 @@ networks that cannot be read; problems without a free input.
 """
 Constraint = tuple[list[float], float, float]  # coefficients, lower and upper side
 FEASIBILITY_TOLERANCE = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class Example:
-    """A problem with a known optimum.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    problem
-        The problem.
-    best
-        Its optimum; None if it is infeasible.
-    size
-        Largest absolute value of the objective without its offset, or 1.
-    digest
-        Digest of the problem when it was built.
-    needs
-        What a solver must support for it, one of `NEEDS`; empty if every solver must solve it.
-    """
-
-    name: str
-    problem: NeuralMIP
-    best: float | None
-    size: float
-    digest: str
-    needs: str = ""
-
-    @property
-    def sign(self) -> int:
-        """1 for a minimisation, -1 for a maximisation."""
-        return 1 if self.problem.model.getObjectiveSense() == "minimize" else -1
 
 
 def distance_net(
@@ -102,11 +69,11 @@ def scaled(net: nn.Sequential, factor: float, shift: float = 0.0) -> nn.Sequenti
     return net
 
 
-@dataclass(frozen=True, eq=False)
-class ExampleSpec:
-    """Description of an example whose optimum is among the products of `values`.
+@dataclass(eq=False)
+class Example:
+    """A problem whose optimum is among the products of `values`, found by enumeration.
 
-    Attributes
+    Parameters
     ----------
     name
         Name of the example.
@@ -124,11 +91,22 @@ class ExampleSpec:
     sense, offset
         Sense and constant of the objective.
     needs
-        What a solver must support.
+        What a solver must support for it, one of `NEEDS`; empty if every solver must solve it.
     output
         "regression" or "classification".
     start
         A start, one value for each variable.
+
+    Attributes
+    ----------
+    problem
+        The problem.
+    best
+        Its optimum; None if it is infeasible.
+    size
+        Largest absolute value of the objective without its offset, or 1.
+    digest
+        Digest of the problem when it was built.
     """
 
     name: str
@@ -143,8 +121,17 @@ class ExampleSpec:
     output: str = "regression"
     start: Sequence[float] | None = None
 
-    def build(self) -> Example:
-        """Return the example, with its optimum by enumeration."""
+    def __post_init__(self) -> None:
+        self.problem = self._problem()
+        self.digest = self.problem.instance().digest
+        self.best, self.size = self._optimum()
+
+    @property
+    def sign(self) -> int:
+        """1 for a minimisation, -1 for a maximisation."""
+        return 1 if self.sense == "minimize" else -1
+
+    def _problem(self) -> NeuralMIP:
         model = Model(self.name)
         variables: list[Any] = []
         for j, (kind, values) in enumerate(zip(self.kinds, self.values, strict=True)):
@@ -161,9 +148,7 @@ class ExampleSpec:
         model.setObjective(objective, self.sense)  # type: ignore[arg-type]
         if self.start is not None:
             problem.set_start({f"x{j}": value for j, value in enumerate(self.start)})
-        best, size = self._optimum(problem)
-        digest = problem.instance().digest
-        return Example(self.name, problem, best, size, digest, self.needs)
+        return problem
 
     def _add_constraints(self, model: Model, variables: Sequence[Any]) -> None:
         for number, (coefficients, lower, upper) in enumerate(self.constraints):
@@ -175,11 +160,11 @@ class ExampleSpec:
                 terms = _linear(coefficients, variables)
                 add_between(model, terms, (lower, upper), f"c{number + 1}")
 
-    def _optimum(self, problem: NeuralMIP) -> tuple[float | None, float]:
+    def _optimum(self) -> tuple[float | None, float]:
         """The optimum (None if infeasible), and the size of the objective."""
         points = np.array(list(itertools.product(*self.values)), dtype=float)
         columns = [*points.T]
-        for predictor, (_, samples) in zip(problem.predictors, self.networks, strict=True):
+        for predictor, (_, samples) in zip(self.problem.predictors, self.networks, strict=True):
             for sample in samples:
                 inputs = np.broadcast_arrays(*_entries(sample, points.T))
                 columns += [*predictor.predict(np.column_stack(inputs)).T]
@@ -192,8 +177,7 @@ class ExampleSpec:
         size = float(np.abs(cost).max()) or 1.0
         if not feasible.any():
             return None, size
-        best = min if self.sense == "minimize" else max
-        return float(best(cost[feasible])) + self.offset, size
+        return self.sign * float((self.sign * cost[feasible]).min()) + self.offset, size
 
 
 def _entries(sample: Sequence[int | float], variables: Sequence[Any] | ndarray) -> list[Any]:
@@ -217,34 +201,36 @@ NO_INPUTS = [0.0] * 4
 OUTPUT_SUM = [*NO_INPUTS, 1.0, 1.0]
 
 
-def _binary(name: str, **changes: Any) -> ExampleSpec:
+def _binary(name: str, **changes: Any) -> Example:
     """Two samples of two binary inputs, of which at most three are 1, with changes."""
-    networks = [(hand_sized_net(), PAIRS)]
-    spec = ExampleSpec(
-        name, "BBBB", [BINARY] * 4, networks, PAIRS_OBJECTIVE, constraints=[AT_MOST_THREE]
-    )
-    return replace(spec, **changes)
+    fields: dict[str, Any] = {
+        "kinds": "BBBB",
+        "values": [BINARY] * 4,
+        "networks": [(hand_sized_net(), PAIRS)],
+        "objective": PAIRS_OBJECTIVE,
+        "constraints": [AT_MOST_THREE],
+    }
+    return Example(name, **fields | changes)
 
 
-def _integer(name: str, net: nn.Module | None = None, **changes: Any) -> ExampleSpec:
+def _integer(name: str, net: nn.Module | None = None, **changes: Any) -> Example:
     """Two samples of one integer input each, of another network or with other changes."""
-    spec = ExampleSpec(
-        name,
-        "II",
-        [INTEGERS] * 2,
-        [(net or distance_net(1.5), SINGLES)],
-        objective=[0.3, 0.3, 1.0, 1.0],
-        constraints=[([1.0, 1.0], 2.0, np.inf)],
-        start=[2, 2],
-    )
-    return replace(spec, **changes)
+    fields: dict[str, Any] = {
+        "kinds": "II",
+        "values": [INTEGERS] * 2,
+        "networks": [(net or distance_net(1.5), SINGLES)],
+        "objective": [0.3, 0.3, 1.0, 1.0],
+        "constraints": [([1.0, 1.0], 2.0, np.inf)],
+        "start": [2, 2],
+    }
+    return Example(name, **fields | changes)
 
 
 def examples() -> list[Example]:
     """Return all examples, built from scratch: those that fit every solver have two samples of a
     network under one constraint on both, which are blocks.
     """
-    specs = [
+    return [
         *_input_examples(),
         *_model_examples(),
         *_structure_examples(),
@@ -252,16 +238,15 @@ def examples() -> list[Example]:
         *_value_examples(),
         *_numerical_examples(),
     ]
-    return [spec.build() for spec in specs]
 
 
-def _input_examples() -> list[ExampleSpec]:
+def _input_examples() -> list[Example]:
     """All kinds of inputs, and both kinds of outputs."""
     return [
         _binary("binary inputs"),
         _binary("to maximise", sense="maximize"),
         _integer("integer inputs"),
-        ExampleSpec(
+        Example(
             "continuous inputs",
             "CC",
             [GRID] * 2,
@@ -270,7 +255,7 @@ def _input_examples() -> list[ExampleSpec]:
             [([1.0, 1.0], -np.inf, 0.75)],
             needs="continuous inputs",
         ),
-        ExampleSpec(
+        Example(
             "mixed inputs",
             "ICIC",
             [(0, 1, 2), GRID] * 2,
@@ -289,7 +274,7 @@ def _input_examples() -> list[ExampleSpec]:
     ]
 
 
-def _model_examples() -> list[ExampleSpec]:
+def _model_examples() -> list[Example]:
     """Constraints and bounds of outputs, and an equality."""
     return [
         _binary(
@@ -311,10 +296,10 @@ def _model_examples() -> list[ExampleSpec]:
     ]
 
 
-def _structure_examples() -> list[ExampleSpec]:
+def _structure_examples() -> list[Example]:
     """Several networks, shared inputs, one sample."""
     return [
-        ExampleSpec(
+        Example(
             "two networks",
             "BBI",
             [BINARY, BINARY, INTEGERS],
@@ -322,7 +307,7 @@ def _structure_examples() -> list[ExampleSpec]:
             [1.5, 2.0, 0.3, 1.0, 1.0],
             [([1.0] * 3, -np.inf, 3.0)],
         ),
-        ExampleSpec(
+        Example(
             "shared inputs",
             "BB",
             [BINARY] * 2,
@@ -330,7 +315,7 @@ def _structure_examples() -> list[ExampleSpec]:
             [0.0, 0.0, 1.0, 2.0],
             needs="one block",
         ),
-        ExampleSpec(
+        Example(
             "one sample",
             "BB",
             [BINARY] * 2,
@@ -341,7 +326,7 @@ def _structure_examples() -> list[ExampleSpec]:
     ]
 
 
-def _network_examples() -> list[ExampleSpec]:
+def _network_examples() -> list[Example]:
     """Several outputs, and activations other than ReLU."""
     return [
         _integer(
@@ -362,13 +347,13 @@ def _network_examples() -> list[ExampleSpec]:
     ]
 
 
-def _value_examples() -> list[ExampleSpec]:
+def _value_examples() -> list[Example]:
     """Special values of objective, inputs and bounds."""
     return [
         _binary("an offset", offset=7.5),
         _binary("no objective", objective=[]),
         _binary("fixed inputs", values=[BINARY, (1.0,), BINARY, (0.0,)]),
-        ExampleSpec(
+        Example(
             "numbers as inputs",
             "BB",
             [BINARY] * 2,
@@ -398,7 +383,7 @@ def _value_examples() -> list[ExampleSpec]:
     ]
 
 
-def _numerical_examples() -> list[ExampleSpec]:
+def _numerical_examples() -> list[Example]:
     """Small and large units, and infeasible problems."""
     return [
         _integer(

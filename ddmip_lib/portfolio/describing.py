@@ -155,9 +155,11 @@ def _network(instance: Instance, number: int) -> DescribedNetwork:
     predictor, mapping = instance.networks[number]
     free = set(mapping.index.ravel()) & set(instance.free_inputs)
     layers = [layer for layer in predictor.net.modules() if not any(layer.children())]
-    sizes = (*mapping.index.shape, mapping.output.shape[1], len(free))
+    samples, inputs = mapping.index.shape
+    outputs = mapping.output.shape[1]
     model = _units_and_model(instance, number)
-    return DescribedNetwork(predictor.name, *sizes, tuple(map(_layer, layers)), *model)
+    names = tuple(map(_layer, layers))
+    return DescribedNetwork(predictor.name, samples, inputs, outputs, len(free), names, *model)
 
 
 def _units_and_model(instance: Instance, number: int) -> tuple[int | None, str]:
