@@ -141,11 +141,10 @@ class Example:
         problem = NeuralMIP(model, self.name)
         for net, samples in self.networks:
             inputs = [_entries(sample, variables) for sample in samples]
-            predictor = problem.add_predictor(net, inputs, output=self.output)
-            variables += predictor.outputs.flat
+            variables += problem.add_predictor(net, inputs, output=self.output).outputs.flat
         self._add_constraints(model, variables)
-        objective = _linear(self.objective, variables) + self.offset
-        model.setObjective(objective, self.sense)  # type: ignore[arg-type]
+        cost = _linear(self.objective, variables)
+        model.setObjective(cost + self.offset, self.sense)  # type: ignore[arg-type]
         if self.start is not None:
             problem.set_start({f"x{j}": value for j, value in enumerate(self.start)})
         return problem
@@ -162,22 +161,25 @@ class Example:
 
     def _optimum(self) -> tuple[float | None, float]:
         """The optimum (None if infeasible), and the size of the objective."""
+        columns = self._columns()
+        cost = np.zeros(len(columns[0])) + _linear(self.objective, columns)
+        size = float(np.abs(cost).max()) or 1.0
+        for coefficients, lower, upper in self.constraints:
+            activity = _linear(coefficients, columns)
+            violation = np.maximum(lower - activity, activity - upper)
+            cost[violation > FEASIBILITY_TOLERANCE] = self.sign * np.inf
+        best = self.sign * float((self.sign * cost).min())
+        return best + self.offset if np.isfinite(best) else None, size
+
+    def _columns(self) -> list[ndarray]:
+        """The values of each variable, then of each output, at all points."""
         points = np.array(list(itertools.product(*self.values)), dtype=float)
         columns = [*points.T]
         for predictor, (_, samples) in zip(self.problem.predictors, self.networks, strict=True):
             for sample in samples:
                 inputs = np.broadcast_arrays(*_entries(sample, points.T))
                 columns += [*predictor.predict(np.column_stack(inputs)).T]
-        feasible = np.ones(len(points), dtype=bool)
-        for coefficients, lower, upper in self.constraints:
-            activity = _linear(coefficients, columns)
-            violation = np.maximum(lower - activity, activity - upper)
-            feasible &= violation <= FEASIBILITY_TOLERANCE
-        cost = np.zeros(len(points)) + _linear(self.objective, columns)
-        size = float(np.abs(cost).max()) or 1.0
-        if not feasible.any():
-            return None, size
-        return self.sign * float((self.sign * cost[feasible]).min()) + self.offset, size
+        return columns
 
 
 def _entries(sample: Sequence[int | float], variables: Sequence[Any] | ndarray) -> list[Any]:

@@ -109,8 +109,7 @@ def solve_plans(
             break
         values = found[columns]
         plans.append(_plan_of(instance, found, values))
-        name = f"plan{len(plans)}"
-        complete = not _exclude(work.model, varied, values[named], distance, name)
+        complete = not _exclude(work.model, varied, values[named], distance, f"plan{len(plans)}")
         work.set_start(*found.inputs)
     if complete:
         reason = "No other plan is feasible."
