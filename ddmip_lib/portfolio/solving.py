@@ -150,7 +150,6 @@ def solve(
     options = SolveOptions(client, threads, points_only, proof_only)
     run = start_run(problem, time_limit, seed, on_point, callback, "solve")
     run.goal = Goal.of(gap, absolute_gap, target)
-
     portfolio = Portfolio(run, options)
     with torch_threads(threads):
         return run.finish(portfolio.run_plan, portfolio.interrupted, progress)
