@@ -46,8 +46,6 @@ ALLOWED = {  # file, what is found there: why it may stay
         "clauses.py",
         "0 <= call.solution.seconds <= call.seconds",
     ): "the order of readings of one clock",
-    ("clauses.py", "list(numbers)"): "iterations, which are told beside the seconds",
-    ("clauses.py", "value is not None"): "objectives, which are told beside the seconds",
     ("part1.py", "600"): "ten minutes for two machines, two houses or three samples",
     (
         "part4_water.py",
