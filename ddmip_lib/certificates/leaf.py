@@ -25,7 +25,7 @@ from ..programs.program import Program, Rows
 from .bounding import bound_by, sweep_of
 from .cut_ball import CutBall
 from .losses import Losses
-from .nodes import Nodes
+from .nodes import Nodes, by_activation
 
 VIOLATION_COST_PER_RADIUS = 1e4
 """Cost of violating a split by one unit, in radii: finite, so that contradicting splits have
@@ -59,17 +59,16 @@ def solve_leaves(
     points : Tensor
         Points at which the bounds are nearly attained, (k, p).
     """
-    if not nodes.splits.shape[1]:
-        return nodes.least, torch.minimum(torch.maximum(losses.base, nodes.lower), nodes.upper)
     nodes = replace(nodes, splits=torch.where(nodes.low >= 0, 1, -1).to(torch.int8))
     sweep, region, cost = sweep_of(graph, losses, nodes, radius)
     programs = _leaf_programs(sweep, nodes.splits, losses, region, radius)
     proposed, steps = (torch.from_numpy(part).to(radius.device) for part in _solved(programs))
-    best = bound_by(sweep, losses, region, None, proposed)[0].value
-    best = best.maximum(bound_by(sweep, losses, region, None, nodes.duals)[0].value)
-    value = torch.where(sweep.empty, torch.inf, cost + best)
+    bounds = [
+        bound_by(sweep, losses, region, None, duals)[0].value for duals in (proposed, nodes.duals)
+    ]
+    value = torch.where(sweep.empty, torch.inf, cost + torch.maximum(*bounds))
     points = region.centre + steps[:, 0] - steps[:, 1]
-    return value.maximum(nodes.least), points.maximum(region.lower).minimum(region.upper)
+    return value.maximum(nodes.least), points.clamp(region.lower, region.upper)
 
 
 def _solved(programs: list[Program]) -> tuple[ndarray, ndarray]:
@@ -96,36 +95,30 @@ def _leaf_programs(
     gain = torch.where(is_class, 0.0, losses.gain[:, None])
     violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=MIN_COST_RADIUS)
     cost = torch.cat([losses.up, losses.down, -gain, violation_cost[:, None]], 1)
-    matrix, limits = _constraints(sweep, splits, region.centre)
-    least = torch.where(is_class, 2 * MIN_LOGIT, -torch.inf)
     most = torch.where(is_class, 2 * MIN_LOGIT, losses.level[:, None])
-    lower = torch.cat([torch.zeros_like(cost[:, 2:]), least, torch.zeros_like(most)], 1)
+    lower = torch.zeros_like(cost)
+    lower[:, -2:-1] = torch.where(is_class, most, -torch.inf)
     upper = torch.cat([*region.rooms, most, torch.full_like(most, torch.inf)], 1)
-    arrays = [part.cpu().numpy() for part in (cost, matrix, limits, lower, upper)]
+    arrays = cost, *_constraints(sweep, splits, region.centre), lower, upper
     continuous = np.zeros(cost.shape[1], dtype=bool)
     return [
         Program(c, Rows.of(csr_matrix(rows)), b - np.inf, b, low, high, continuous)
-        for c, rows, b, low, high in zip(*arrays, strict=True)
+        for c, rows, b, low, high in zip(*(part.cpu().numpy() for part in arrays), strict=True)
     ]
 
 
 def _constraints(sweep: BoundPropagation, splits: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
-    """Coefficients and limits of the splits and of the linear bound of the output.
-
-    The latter is the bound of the negative output, and the output counts up to its negative.
-    """
+    """Coefficients and limits of the splits, and of the output that counts: at most the output."""
     graph = sweep.graph
-    bounds = [sweep.linear_bounds(index) for index in graph.hidden]
-    output = sweep.linear_bounds(len(graph.nodes) - 1)
-    parts = []
-    for each in bounds:
-        parts.append([part.tensor_split(2, 1)[0] for part in each])
-    parts.append([part[:, 1:] for part in output])
-    coef, const = (torch.cat(each, 1) for each in zip(*parts, strict=True))
-    sign = torch.cat([splits, -torch.ones_like(const[:, :1])], 1)
-    steps = -sign[..., None] * coef
-    limits = sign * const - (steps @ centre[..., None])[..., 0]
-    ones = torch.ones_like(limits[..., None])
-    counted = torch.zeros_like(ones)
-    counted[:, -1] = 1.0
-    return torch.cat([steps, -steps, counted, -ones], 2), limits
+    signs = [*by_activation(graph, splits), torch.ones_like(splits[:, :1])]
+    ends = [*graph.hidden, len(graph.nodes) - 1]
+    forms = [
+        sweep.follow_back(index, sign.to(centre).diag_embed(), None, None)
+        for index, sign in zip(ends, signs, strict=True)
+    ]
+    coef, const = (torch.cat(parts, 1) for parts in zip(*forms, strict=True))
+    limits = const + (coef @ centre[..., None])[..., 0]
+    others = torch.zeros_like(coef[..., :2])
+    others[:, -1, 0] = 1.0
+    others[..., 1] = -1.0
+    return torch.cat([-coef, coef, others], 2), limits
