@@ -60,6 +60,7 @@ class SearchSettings:
     client: Any = None
 
 
+@dataclass(eq=False)
 class BoundState:
     """What is proven and known for every row of the table of `Blocks` at given prices.
 
@@ -90,37 +91,32 @@ class BoundState:
         Seconds and bound on the sum of values at every improvement.
     """
 
-    def __init__(
-        self,
-        incumbent: Incumbent,
-        solution: Solution,
-        blocks: Blocks,
-        prices: ndarray,
-        graphs: dict[int, Graph],
-        settings: SearchSettings,
-    ) -> None:
-        self.incumbent = incumbent
-        self.solution = solution
-        self.blocks = blocks
-        self.prices = prices
-        self.graphs = graphs
-        self.settings = settings
-        self.began = incumbent.began
-        self.milp = incumbent.instance.milp
-        self.predictors = incumbent.instance.predictors
-        size = len(blocks.block)
+    incumbent: Incumbent
+    solution: Solution
+    blocks: Blocks
+    prices: ndarray
+    graphs: dict[int, Graph]
+    settings: SearchSettings
+
+    def __post_init__(self) -> None:
+        blocks = self.blocks
+        self.milp = self.incumbent.instance.milp
         self.losses: dict[int, Losses] = {}
-        self.max_profit = np.zeros(size)
-        self.loss_known = np.zeros(size)
-        self.loss_bound = np.zeros(size)
-        self.nodes = np.zeros(size, dtype=int)
-        max_value = np.zeros(size)
-        for number in graphs:
+        self.max_profit = np.zeros(len(blocks.block))
+        self.loss_known = np.zeros_like(self.max_profit)
+        self.loss_bound = np.zeros_like(self.max_profit)
+        self.nodes = np.zeros_like(self.max_profit, dtype=int)
+        max_value = np.zeros_like(self.max_profit)
+        for number in self.graphs:
             max_value[self._rows_of(number)] = self._add_network(number)
         self.tolerance = CLOSED_BLOCK_GAP * float(blocks.worth.max())
         self.bound_without_prices = _rounded_up(self._best_per_block(max_value))
         self.history: list[tuple[float, float]] = []
-        self._use_pool(solution)
+        # options of the column pool are known to be possible
+        pool = self.solution.details.get("pool")
+        if pool is not None and getattr(pool, "blocks", None) is blocks:
+            loss = self.max_profit[pool.at] - (pool.value - pool.use @ self.prices)
+            np.minimum.at(self.loss_known, pool.at, np.maximum(loss, 0.0))
         self.update()
 
     def _add_network(self, number: int) -> ndarray:
@@ -140,7 +136,7 @@ class BoundState:
         return blocks.worth[rows] * losses.level.numpy()
 
     def _gives_class(self, number: int) -> bool:
-        return self.predictors[number].gives_class
+        return self.incumbent.instance.predictors[number].gives_class
 
     def _rows_of(self, number: int) -> ndarray:
         return np.flatnonzero(self.blocks.predictor == number)
@@ -165,13 +161,6 @@ class BoundState:
             Upper bounds of the profits if the losses are lower bounds.
         """
         return self._best_per_block(self.max_profit - loss)
-
-    def _use_pool(self, solution: Solution) -> None:
-        """Options of the solution's column pool are known to be possible."""
-        pool = solution.details.get("pool")
-        if pool is not None and getattr(pool, "blocks", None) is self.blocks:
-            loss = self.max_profit[pool.at] - (pool.value - pool.use @ self.prices)
-            np.minimum.at(self.loss_known, pool.at, np.maximum(loss, 0.0))
 
     def search_options(self, starts: int) -> None:
         """Search options of small loss by the NN block, from the base points and from random points
@@ -203,8 +192,8 @@ class BoundState:
         profit = self.profits(self.loss_known)[self.blocks.block]
         return np.minimum(self.loss_known, self.max_profit - profit) - self.tolerance
 
-    def searches(self, rows: ndarray) -> tuple[list[SearchArguments], list[ndarray]]:
-        """Return the arguments of `ReLUBranchAndBound` for some rows, one search for each network.
+    def searches(self, rows: ndarray) -> list[tuple[ndarray, SearchArguments]]:
+        """Return searches for some rows, one for each network.
 
         Parameters
         ----------
@@ -214,14 +203,11 @@ class BoundState:
         Returns
         -------
         list of tuple
-            Arguments of each search.
-        list of ndarray
-            Rows of each search.
+            Rows of each search, and its arguments of `ReLUBranchAndBound`.
         """
         target = self._target() + self.tolerance
         device = self.settings.device
         searches = []
-        rows_of_searches = []
         for number, graph in self.graphs.items():
             mine = rows[self.blocks.predictor[rows] == number]
             if not len(mine):
@@ -229,21 +215,23 @@ class BoundState:
             position = torch.from_numpy(np.searchsorted(self._rows_of(number), mine))
             goal = torch.from_numpy(target[mine]).to(device)
             losses = self.losses[number][position].to(device)
-            searches.append((graph.to(device), losses, goal, self.tolerance, self.settings.steps))
-            rows_of_searches.append(mine)
-        return searches, rows_of_searches
+            arguments = graph.to(device), losses, goal, self.tolerance, self.settings.steps
+            searches.append((mine, arguments))
+        return searches
 
-    def record_all(self, rows_of_searches: Sequence[ndarray], found: Sequence[LossBounds]) -> bool:
+    def record_all(
+        self, searches: Sequence[tuple[ndarray, Any]], found: Sequence[LossBounds]
+    ) -> bool:
         """Record the progress of several searches, and return whether anything is left to prove.
 
         Parameters
         ----------
-        rows_of_searches
-            Rows of each search.
+        searches
+            Pairs, of which the first entry holds the rows of a search.
         found
             Progress of each search.
         """
-        for rows, progress in zip(rows_of_searches, found, strict=True):
+        for (rows, _), progress in zip(searches, found, strict=True):
             self.record(rows, progress)
         return not self.gap_closed
 
@@ -266,7 +254,7 @@ class BoundState:
         """Add the bound to the history if it has improved, and report it."""
         value = self.value()
         if not self.history or value < self.history[-1][1]:
-            self.history.append((now() - self.began, value))
+            self.history.append((now() - self.incumbent.began, value))
         report_progress(bound=self.objective(value))
 
     def value(self) -> float:
@@ -279,19 +267,14 @@ class BoundState:
         """Return a sum of values in the sense of the user's model."""
         return float(self.milp.offset - self.milp.sign * value)
 
-    @property
-    def integer_objective(self) -> bool:
-        """Whether the objective of every point is an integer."""
-        values = np.append(self.blocks.worth, self.milp.offset)
-        classes = all(self._gives_class(number) for number in self.graphs)
-        return classes and bool((values == np.round(values)).all())
-
     def bound(self) -> float:
         """Return the bound in the sense of the user's model, rounded where the objective is an
         integer.
         """
         value = self.value()
-        if self.integer_objective:
+        values = np.append(self.blocks.worth, self.milp.offset)
+        classes = all(self._gives_class(number) for number in self.graphs)
+        if classes and (values == np.round(values)).all():
             value = float(np.floor(value + INTEGER_TOLERANCE))
         return self.objective(value)
 
@@ -308,9 +291,8 @@ class BoundState:
         closed = np.ones(blocks.n, dtype=bool)
         closed[blocks.block[self.unproven_rows()]] = False
         nodes = np.bincount(blocks.block, self.nodes, blocks.n)
-        method = np.where(nodes == 1, "CROWN", "branching")
-        method = np.where(nodes == 0, "evaluated", method)
-        method = np.where(closed, method, "open")
+        cases = [~closed, nodes == 0, nodes == 1]
+        method = np.select(cases, ["open", "evaluated", "CROWN"], "branching")
         certificate = Certificate(
             bound=self.objective(self.value()),
             objective=self.incumbent.objective,
@@ -320,7 +302,7 @@ class BoundState:
             closed=closed,
             method=tuple(method.tolist()),
             nodes=int(self.nodes.sum()),
-            seconds=now() - self.began,
+            seconds=now() - self.incumbent.began,
             history=tuple((seconds, self.objective(value)) for seconds, value in self.history),
         )
         return with_bound(self.solution, self.incumbent, self.bound(), certificate)
@@ -355,7 +337,7 @@ def _starting_points(losses: Losses, draw: np.random.Generator, perturbed: bool)
     changed = draw.random(losses.base.shape) < SHIFTED_FRACTION
     shift = np.where(changed & perturbed, shift, 0.0)
     u = losses.base + torch.from_numpy(shift) * (losses.upper - losses.lower)
-    return torch.minimum(torch.maximum(u, losses.lower), losses.upper)
+    return u.clamp(losses.lower, losses.upper)
 
 
 def _rounded_up(terms: ndarray) -> float:

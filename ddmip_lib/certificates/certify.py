@@ -216,24 +216,23 @@ class _Proof:
         return state.certified_solution()
 
     def result_so_far(self, status: str) -> Solution:
-        if self.run.state is not None:
-            found = self.run.state.certified_solution()
-        else:
+        if self.run.state is None:
             found = self.certified_solution(self.run.best or self.run.verified(self.solution))
+        else:
+            found = self.run.state.certified_solution()
         return found if status == "time_limit" else stopped(found, self.run.seconds)
 
     def certified_solution(self, incumbent: Incumbent) -> Solution:
         """The solution with the better bound of exact models and of a search that splits inputs."""
         sign = incumbent.instance.milp.sign
-        branching = self.branching
-        branching_bound = None if branching is None else branching.bound
-        if self.exact_models is None:
-            return with_bound(self.solution, incumbent, branching_bound, branching)
-        lower_bound = self.exact_models.bound
-        if branching_bound is not None and sign * branching_bound >= lower_bound:
-            return with_bound(self.solution, incumbent, branching_bound, branching)
-        bound = None if lower_bound == -np.inf else sign * lower_bound
-        return with_bound(self.solution, incumbent, bound, self.exact_models.certificate())
+        bound = None if self.branching is None else self.branching.bound
+        certificate: object = self.branching
+        if self.exact_models is not None:
+            lower_bound = self.exact_models.bound
+            if bound is None or sign * bound < lower_bound:
+                bound = None if lower_bound == -np.inf else sign * lower_bound
+                certificate = self.exact_models.certificate()
+        return with_bound(self.solution, incumbent, bound, certificate)
 
     def bound_state(self, incumbent: Incumbent, blocks: Blocks) -> BoundState:
         """Start the proof at the prices given, at those of the solution, or at those found here."""
@@ -343,17 +342,19 @@ def _search_here(state: BoundState, deadline: float) -> None:
     seconds_lost = SECONDS_IN_THIS_PROCESS + SECONDS_TO_START_PROCESSES
     alone = (count - 1) * min(deadline - now(), LONGEST_TIME_LIMIT) <= count * seconds_lost
     limit = deadline if alone else min(deadline, now() + SECONDS_IN_THIS_PROCESS)
-    group, rows = state.searches(state.unproven_rows())
-    search_in_turn(group, limit, partial(state.record_all, rows))
+    group = state.searches(state.unproven_rows())
+    search_in_turn(group, limit, partial(state.record_all, group))
     if not alone and not state.gap_closed:
         _search_in_processes(state, deadline, count)
 
 
-def search_in_turn(group: Sequence[SearchArguments], deadline: float, report: Report) -> None:
-    """Run searches, given by the arguments of `ReLUBranchAndBound`, in turn until the deadline,
-    until all are finished, or until `report` returns false.
+def search_in_turn(
+    group: Sequence[tuple[ndarray, SearchArguments]], deadline: float, report: Report
+) -> None:
+    """Run the searches of `BoundState.searches` in turn until the deadline, until all are finished,
+    or until `report` returns false.
     """
-    searches = [ReLUBranchAndBound(*arguments) for arguments in group]
+    searches = [ReLUBranchAndBound(*arguments) for _, arguments in group]
     going = True
     seconds = REPORT_SECONDS / max(1, len(searches))
     try:
@@ -377,9 +378,9 @@ def _search_in_processes(state: BoundState, deadline: float, count: int) -> None
     ]
     work_in_processes(
         search_in_turn,
-        [arguments for arguments, _ in groups],
+        groups,
         deadline,
-        lambda number, found: state.record_all(groups[number][1], found),
+        lambda number, found: state.record_all(groups[number], found),
     )
 
 

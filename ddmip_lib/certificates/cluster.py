@@ -72,6 +72,8 @@ class SliceLimits:
 
     Attributes
     ----------
+    number
+        Number of the predictor.
     part, n_parts
         It continues this part of a search that is partitioned into `n_parts`.
     batches
@@ -80,6 +82,7 @@ class SliceLimits:
         Deadline in seconds of `time.time`, since other clocks differ between processes.
     """
 
+    number: int
     part: int
     n_parts: int
     batches: int
@@ -134,6 +137,7 @@ def search_on_cluster(state: BoundState, deadline: float, executor: Executor) ->
                 executor.client.cancel([*search.assigned, *slices])
 
 
+@dataclass(eq=False)
 class ClusterSearch:
     """All searches of a proof, and their time slices on the workers of a cluster.
 
@@ -144,7 +148,7 @@ class ClusterSearch:
     assigned
         Searches and parts in progress; the key is the future of the current slice's summary.
     networks
-        The copies of the networks; each maps the number of a predictor to a remote network.
+        Futures of the copies of the networks; each maps the number of a predictor to a network.
     ended
         For each row, the smallest lower bound of the loss over the parts that have ended.
     nodes
@@ -153,16 +157,16 @@ class ClusterSearch:
         Iterator over the futures of summaries, in the order in which they complete.
     """
 
-    def __init__(self, state: BoundState, deadline: float, executor: Executor) -> None:
-        self.state = state
-        self.deadline = deadline
-        self.executor = executor
-        self.client = executor.client
-        self.until = time.time() + deadline - STOP_BEFORE_DEADLINE - now()
+    state: BoundState
+    deadline: float
+    executor: Executor
+
+    def __post_init__(self) -> None:
+        self.until = time.time() + self.deadline - STOP_BEFORE_DEADLINE - now()
         self.assigned: dict[Any, AssignedSearch] = {}
-        self.networks: list[dict[int, Any]] = []
-        self.ended = np.full(len(state.loss_bound), np.inf)
-        self.nodes = np.zeros_like(state.nodes)
+        self.networks: list[Any] = []
+        self.ended = np.full(len(self.state.loss_bound), np.inf)
+        self.nodes = np.zeros_like(self.state.nodes)
         self.completed: Any = None
 
     def run(self) -> None:
@@ -170,7 +174,7 @@ class ClusterSearch:
         copies = self._free_copies()
         timeout = self.deadline - now() + WAIT_AFTER_DEADLINE
         distributed = import_module("distributed")
-        self.completed = distributed.as_completed(loop=self.client.loop, timeout=timeout)
+        self.completed = distributed.as_completed(loop=self.executor.client.loop, timeout=timeout)
         for number in self.state.graphs:
             rows = self.state.unproven_rows()
             rows = rows[self.state.blocks.predictor[rows] == number]
@@ -186,27 +190,18 @@ class ClusterSearch:
         """Numbers of the copies that no slice uses, at most one for each free worker, the preferred
         one first. Workers that have joined the cluster get copies before.
         """
-        n_workers = thread_count(self.client)
+        n_workers = thread_count(self.executor.client)
         missing = n_workers - len(self.networks)
-        if missing > 0:
-            self._send_networks(missing)
+        copies = self.executor.scatter([self.state.graphs] * missing)
+        self.networks += [shared.remote for shared in copies]
         busy = {part.copy for part in self.assigned.values()}
         free = [copy for copy in range(len(self.networks)) if copy not in busy]
         free.sort(key=lambda copy: copy != preferred)
         return free[: max(0, n_workers - len(busy))]
 
-    def _send_networks(self, count: int) -> None:
-        """Send further copies of all networks, spread over the workers."""
-        sent = {
-            number: self.executor.scatter([graph] * count)
-            for number, graph in self.state.graphs.items()
-        }
-        for k in range(count):
-            self.networks.append({number: shared[k].remote for number, shared in sent.items()})
-
     def _begin(self, search: AssignedSearch) -> None:
         """Start a search from scratch."""
-        (arguments,), _ = self.state.searches(search.rows)
+        ((_, arguments),) = self.state.searches(search.rows)
         self._submit(search, arguments[1:])
 
     def _submit(
@@ -217,10 +212,11 @@ class ClusterSearch:
         part: tuple[int, int] = (0, 1),
     ) -> None:
         """Submit the next slice of a search; `start` and `previous` are those of `_run_slice`."""
-        graph = self.networks[search.copy][self.state.blocks.predictor[search.rows[0]]]
+        networks = self.networks[search.copy]
+        number = int(self.state.blocks.predictor[search.rows[0]])
         known = self.state.loss_known[search.rows]
-        limits = SliceLimits(*part, BATCHES_PER_SLICE, self.until)
-        time_slice = self.executor.submit(_run_slice, graph, start, previous, known, limits)
+        limits = SliceLimits(number, *part, BATCHES_PER_SLICE, self.until)
+        time_slice = self.executor.submit(_run_slice, networks, start, previous, known, limits)
         # its priority lets the worker send the summary before it begins another slice
         summary = self.executor.submit(itemgetter(0), time_slice, priority=1)
         self.assigned[summary] = search._replace(time_slice=time_slice)
@@ -271,14 +267,14 @@ class ClusterSearch:
 
 
 def _run_slice(
-    graph: Graph, start: Any, previous: str, loss_known: ndarray, limits: SliceLimits
+    graphs: dict[int, Graph], start: Any, previous: str, loss_known: ndarray, limits: SliceLimits
 ) -> tuple[SliceSummary, Any]:
     """Run one time slice on a worker.
 
     Parameters
     ----------
-    graph
-        The network.
+    graphs
+        The networks.
     start
         The result of the previous slice; for the first slice of a search, the arguments of
         `ReLUBranchAndBound` after the network.
@@ -287,30 +283,31 @@ def _run_slice(
     loss_known
         For each row, the smallest loss found so far on any worker.
     limits
-        Part, batches and deadline of this slice.
+        Predictor, part, batches and deadline of this slice.
 
     Returns
     -------
     summary : SliceSummary
         Bounds and nodes, which are sent to the client.
-    state
-        State of the search, which stays on the worker for the next slice.
+    search
+        The search without its network, which stays on the worker for the next slice.
     """
+    graph = graphs[limits.number]
+    rows = torch.arange(len(loss_known))
     if not previous:
         search = ReLUBranchAndBound(graph, *start)
     elif start[0].name == previous:
-        search = ReLUBranchAndBound.resumed(graph, start[1])
+        rows, search = start[1].parts(limits.n_parts)[limits.part]
+        search.graph = graph
     else:
         return SliceSummary(), None
-    search.possible = torch.minimum(search.possible, torch.from_numpy(loss_known))
-    rows = torch.arange(len(search.work))
-    if limits.n_parts > 1:
-        rows, search = search.parts(limits.n_parts)[limits.part]
-    nodes_before = search.progress().nodes
+    search.possible = torch.minimum(search.possible, torch.from_numpy(loss_known)[rows])
+    nodes_before = search.work.clone()
     deadline = now() + limits.until - time.time()
     with suppress(TimeOver), limited(deadline):  # an unfinished batch counts as unfathomed
         search.run(deadline, limits.batches)
     found = search.progress()
     found = found._replace(nodes=found.nodes - nodes_before)
     unfathomed = search.unfathomed().numpy()
-    return SliceSummary(uuid.uuid4().hex, rows.numpy(), found, unfathomed), search.state()
+    del search.graph  # workers have it
+    return SliceSummary(uuid.uuid4().hex, rows.numpy(), found, unfathomed), search

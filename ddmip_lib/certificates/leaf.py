@@ -118,7 +118,7 @@ def _constraints(sweep: BoundPropagation, splits: Tensor, centre: Tensor) -> tup
     ]
     coef, const = (torch.cat(parts, 1) for parts in zip(*forms, strict=True))
     limits = const + (coef @ centre[..., None])[..., 0]
-    others = torch.zeros_like(coef[..., :2])
+    others = coef.new_zeros(*const.shape, 2)
     others[:, -1, 0] = 1.0
     others[..., 1] = -1.0
     return torch.cat([-coef, coef, others], 2), limits

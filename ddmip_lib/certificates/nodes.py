@@ -52,10 +52,6 @@ class Nodes(Batch):
     def __len__(self) -> int:
         return len(self.row)
 
-    def bytes(self) -> int:
-        """Return roughly how many bytes of memory the nodes take."""
-        return len(self) * 8 * (4 * self.splits.shape[1] + 4 * self.lower.shape[1])
-
     def kept(self) -> "Nodes":
         """Return the boxes and splits of the nodes alone, which hold in balls of any radius."""
         return fresh(self.row, self.lower, self.upper, self.splits)
@@ -123,7 +119,7 @@ def roots(graph: Graph, losses: Losses) -> Nodes:
     """
     k = len(losses.lower)
     row = torch.arange(k, device=losses.lower.device)
-    splits = row.new_zeros(k, sum(unit_counts(graph)), dtype=torch.int8)
+    splits = row.new_zeros(k, len(switches(graph)), dtype=torch.int8)
     return fresh(row, losses.lower, losses.upper, splits)
 
 
@@ -178,11 +174,6 @@ def switches(graph: Graph) -> Tensor:
     return torch.tensor([ACTIVATIONS[kind].switches for kind in kinds], dtype=torch.bool)
 
 
-def unit_counts(graph: Graph) -> list[int]:
-    """Return the number of units of each activation."""
-    return [graph.nodes[index].units for index in graph.activations]
-
-
 def by_activation(graph: Graph, units: Tensor) -> list[Tensor]:
     """Return the columns of each activation.
 
@@ -193,7 +184,7 @@ def by_activation(graph: Graph, units: Tensor) -> list[Tensor]:
     units : Tensor
         One column for each unit of all activations, (k, units).
     """
-    return list(units.split(unit_counts(graph), 1))
+    return list(units.split([graph.nodes[index].units for index in graph.activations], 1))
 
 
 def concatenated(parts: Iterable[Tensor], like: Tensor) -> Tensor:

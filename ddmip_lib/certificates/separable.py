@@ -14,6 +14,7 @@ changed in $c - L^\top\pi$ is subtracted, times the range of each variable.
 """
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +38,7 @@ from .certificate import Certificate
 NODES_PER_STAGE = (1, 20, 400, np.inf)  # nodes of a component, so that none waits for a harder one
 
 
+@dataclass(eq=False)
 class LagrangianDual:
     """The exact model of a problem at one vector of multipliers of its coupling constraints, and
     what is proved of its components so far.
@@ -65,8 +67,8 @@ class LagrangianDual:
         Numbers of the coupling constraints, and of all others.
     coupling_matrix, inside_matrix
         Coefficients of both.
-    component, constraint_component
-        Component of each variable, and of each constraint of `inside`.
+    component
+        Component of each variable.
     cost
         Reduced cost of every variable.
     components
@@ -79,22 +81,20 @@ class LagrangianDual:
         Seconds and bound, as a minimisation, at every improvement.
     """
 
-    def __init__(
-        self,
-        incumbent: Incumbent,
-        structure: Structure,
-        prices: ArrayLike | None,
-        deadline: float,
-    ) -> None:
-        self.incumbent = incumbent
-        self.structure = structure
+    incumbent: Incumbent
+    structure: Structure
+    prices: ArrayLike | None
+    deadline: float
+
+    def __post_init__(self) -> None:
         self.began = now()
-        self.program = exact_program(incumbent.instance, incumbent.units)
+        self.program = exact_program(self.incumbent.instance, self.incumbent.units)
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
         self._find_components()
+        prices = self.prices
         if prices is None:
-            proposal = LPSolver().solve(self.program, deadline - now())
+            proposal = LPSolver().solve(self.program, self.deadline - now())
             prices = proposal.multipliers[self.coupling]
         low = self.program.row_lower[self.coupling]
         high = self.program.row_upper[self.coupling]
@@ -102,8 +102,7 @@ class LagrangianDual:
         mu = np.where((mu > 0) & np.isinf(low) | (mu < 0) & np.isinf(high), 0.0, mu)
         self.multipliers = mu
         self.cost = self.program.cost - self.coupling_matrix.T @ mu
-        side = np.where(mu > 0, low, high)
-        side = np.where(mu == 0, 0.0, side)
+        side = np.select([mu > 0, mu < 0], [low, high])
         self.terms = np.concatenate([mu * side, -self._rounding(), [self.program.constant]])
         self.components = np.unique(self.component[self.cost != 0])
         self.proved = np.full(len(self.components), -np.inf)
@@ -118,12 +117,9 @@ class LagrangianDual:
         self.inside = np.flatnonzero(~is_coupling)
         self.coupling_matrix = matrix[self.coupling]
         self.inside_matrix = inside = matrix[self.inside]
-        if inside.nnz:
-            adjacency = sp.block_array([[None, inside], [inside.T, None]])
-            label = connected_components(adjacency, directed=False)[1]
-        else:
-            label = np.arange(sum(inside.shape))
-        self.constraint_component, self.component = np.split(label, [inside.shape[0]])
+        adjacency = sp.block_array([[None, inside], [inside.T, None]])
+        label = connected_components(adjacency, directed=False)[1]
+        self.component = label[len(self.inside) :]
 
     def _rounding(self) -> ndarray:
         """Rounding error of the reduced cost, times the range of each variable."""
@@ -154,13 +150,13 @@ class LagrangianDual:
             Position in `components`.
         """
         program = self.program
-        component = self.components[number]
-        columns = np.flatnonzero(self.component == component)
-        rows = np.flatnonzero(self.constraint_component == component)
+        columns = np.flatnonzero(self.component == self.components[number])
+        matrix = self.inside_matrix[:, columns]
+        rows = np.flatnonzero(np.diff(matrix.indptr))
         constraints = self.inside[rows]
         return columns, Program(
             self.cost[columns],
-            Rows.of(self.inside_matrix[rows][:, columns]),
+            Rows.of(matrix[rows]),
             program.row_lower[constraints],
             program.row_upper[constraints],
             program.lower[columns],
@@ -178,12 +174,11 @@ class LagrangianDual:
             Variables of the component.
         """
         incumbent = self.incumbent
-        values = incumbent.values
-        if values is None:
+        if incumbent.values is None:
             return np.inf
-        columns = columns[columns < len(values)]
+        columns = columns[columns < len(incumbent.values)]
         tolerance = incumbent_cost(incumbent) - cutoff(incumbent)
-        cost = float(self.cost[columns] @ values[columns])
+        cost = float(self.cost[columns] @ incumbent.values[columns])
         return cost - 0.5 * (tolerance / len(self.components))
 
     def prove_all(self, deadline: float) -> None:

@@ -1,10 +1,11 @@
 """Branch and bound on the units of a network, for many losses at once, in balls that grow."""
 
-from copy import copy, deepcopy
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,6 +61,7 @@ SearchArguments = tuple[Graph, Losses, Tensor, float, int]
 """Arguments of `ReLUBranchAndBound`."""
 
 
+@dataclass(eq=False)
 class ReLUBranchAndBound:
     r"""Prove lower bounds (floors) of losses and raise them until the search is stopped.
 
@@ -100,40 +102,33 @@ class ReLUBranchAndBound:
     (True, 0.0)
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        losses: Losses,
-        possible: Tensor,
-        tolerance: float,
-        steps: int = STEPS_PER_NODE,
-    ) -> None:
-        self.graph = graph
-        self.losses = losses
-        self.tolerance = tolerance
-        self.steps = steps
-        # whether nodes without free units are linear
-        self.linear_leaves = bool(switches(graph).all())
-        self.batch = _batch_size(graph, losses.lower.device)
+    graph: Graph
+    losses: Losses
+    possible: Tensor
+    tolerance: float
+    steps: int = STEPS_PER_NODE
 
-        self.possible = possible.clone()
-        self.floor = torch.zeros_like(possible)
+    def __post_init__(self) -> None:
+        self.possible = self.possible.clone()
+        self.floor = torch.zeros_like(self.possible)
         self.radius = torch.zeros_like(self.floor)
         # the smallest bound of nodes that cannot be split any more
         self.unsplittable = torch.full_like(self.floor, torch.inf)
-        # numbers of nodes: so far, at the last search for points, at the start of the ball
-        self.work = torch.zeros_like(possible, dtype=torch.long)
+        # numbers of nodes: so far, at the last search for points, in the ball
+        self.work = torch.zeros_like(self.floor, dtype=torch.long)
         self.work_at_search = torch.zeros_like(self.work)
-        self.work_at_ball = torch.zeros_like(self.work)
-        self.active = torch.zeros_like(possible, dtype=torch.bool)
-        # whether the ranges of units, `low` and `high`, are those of the ball
-        self.refined = torch.zeros_like(self.active)
-        first = roots(graph, losses)
+        self.work_in_ball = torch.zeros_like(self.work)
+        self.active = torch.zeros_like(self.floor, dtype=torch.bool)
+        first = roots(self.graph, self.losses)
+        # ranges of the units in the ball, infinite before they are optimised
         self.low = first.low.clone()
         self.high = first.high.clone()
 
-        self.batches: list[Nodes] = []  # selected nodes; the first batch is in progress
-        self.open: list[Nodes] = []  # all other open nodes
+        self.batch = _batch_size(self.graph, self.floor.device)
+        self.open: list[Nodes] = []
+        self.selected = (
+            0  # the first entries of `open`, which are batches in the order of the search
+        )
         self.leaves: list[Nodes] = [first]
         self._next_ball(torch.ones_like(self.active))
 
@@ -150,19 +145,19 @@ class ReLUBranchAndBound:
     @property
     def finished(self) -> bool:
         """Whether no node is open."""
-        return not (self.open or self.batches)
+        return not self.open
 
     def unfathomed(self) -> Tensor:
         """Return the number of open nodes of each loss."""
         total = torch.zeros_like(self.work)
-        for nodes in [*self.open, *self.batches]:
+        for nodes in self.open:
             total = total + nodes.row.bincount(minlength=len(self.work))
         return total
 
     def progress(self) -> LossBounds:
         """Return what is proved so far, also within unfinished balls."""
         least = self._reached()
-        for nodes in [*self.open, *self.batches]:
+        for nodes in self.open:
             least = least.scatter_reduce(0, nodes.row, nodes.least, "amin")
         found = torch.maximum(self.floor, least), self.possible, self.work
         return LossBounds(*(part.cpu().clone() for part in found))
@@ -188,10 +183,10 @@ class ReLUBranchAndBound:
         return self.finished
 
     def parts(self, count: int) -> list[tuple[Tensor, "ReLUBranchAndBound"]]:
-        """Partition the open nodes among several searches.
+        """Partition the open nodes among several searches; this one remains unchanged.
 
-        Nodes of one loss stay together where possible. A loss is at least the smallest of the
-        bounds that its searches prove.
+        Nodes of one loss stay together where possible; its leaves are those of the first search
+        with nodes of it. A loss is at least the smallest of the bounds that its searches prove.
 
         Parameters
         ----------
@@ -203,59 +198,38 @@ class ReLUBranchAndBound:
         list of pairs of Tensor and ReLUBranchAndBound
             For each search the indices of its losses, and the search.
         """
-        pool = concatenate([*self.open, *self.batches])
-        leaves = concatenate(self.leaves)
+        pool = concatenate(self.open)
         pool = pool[pool.row.argsort(stable=True)]
-        device = pool.row.device
-        part = torch.arange(len(pool), device=device) * count // len(pool)
+        leaves = concatenate(self.leaves)
+        part = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
         first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, part, "amin")
-        last = torch.zeros_like(self.work).scatter_reduce(0, pool.row, part, "amax")
-        available = (last - first + 1).clamp(min=1)[leaves.row]
-        leaf_part = first[leaves.row] + torch.arange(len(leaves), device=device) % available
+        leaf_part = first[leaves.row]
         return [self._part(pool[part == k], leaves[leaf_part == k]) for k in range(count)]
 
     def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "ReLUBranchAndBound"]:
         """The indices of the losses of some nodes, and a search on these nodes."""
         rows = nodes.row.unique()
         part = copy(self)
-        part.losses = self.losses[rows]
         for name, value in vars(self).items():
-            if isinstance(value, Tensor):  # with one entry for each loss
+            if isinstance(value, (Tensor, Losses)):  # with one entry for each loss
                 setattr(part, name, value[rows])
-        part.batches = []
         part.open = [replace(nodes, row=torch.searchsorted(rows, nodes.row))]
         part.leaves = [replace(leaves, row=torch.searchsorted(rows, leaves.row))]
+        part.selected = 0
         return rows, part
-
-    def state(self) -> dict[str, Any]:
-        """Return all attributes but the network, from which `resumed` continues."""
-        return {name: value for name, value in vars(self).items() if name != "graph"}
-
-    @classmethod
-    def resumed(cls, graph: Graph, state: dict[str, Any]) -> "ReLUBranchAndBound":
-        """Return a search that continues from a state, which remains unchanged.
-
-        Parameters
-        ----------
-        graph : Graph
-            The network of the search.
-        state : dict
-            The state of the search.
-        """
-        search = cls.__new__(cls)
-        vars(search).update(deepcopy(state), graph=graph)
-        return search
 
     def step(self) -> None:
         """Evaluate one batch of nodes and branch on those that are not proved."""
         nodes = self._refined(self._take())
-        long = (self.work - self.work_at_ball)[nodes.row] >= MORE_STEPS_NODES
+        long = self.work_in_ball[nodes.row] >= MORE_STEPS_NODES
         steps = torch.where(long, MORE_STEPS_FACTOR * self.steps, self.steps)
         found = evaluate(self.graph, self.losses[nodes.row], nodes, self._reach()[nodes.row], steps)
-        self.work.index_add_(0, nodes.row, torch.ones_like(nodes.row))
+        for count in (self.work, self.work_in_ball):
+            count.index_add_(0, nodes.row, torch.ones_like(nodes.row))
         self._search_points(found)
         self._branch(found)
-        del self.batches[0]  # it counts as open until its children exist
+        del self.open[0]  # it counts as open until its children exist
+        self.selected -= 1
         self._finish_balls()
 
     def _reach(self) -> Tensor:
@@ -266,26 +240,26 @@ class ReLUBranchAndBound:
 
     def _take(self) -> Nodes:
         """Nodes of the losses with the least work, those with the smallest bound first."""
-        if not self.batches:
+        if not self.selected:
             pool: Nodes = concatenate(self.open)
-            depth_first = pool.bytes() > DEPTH_FIRST_BYTES
+            depth_first = 32 * (pool.splits.numel() + pool.lower.numel()) > DEPTH_FIRST_BYTES
             order = pool.least.argsort(stable=True, descending=depth_first)
             order = order[self.work[pool.row[order]].argsort(stable=True)]
             count = BATCHES_AHEAD * self.batch
-            self.batches = [pool[part] for part in order[:count].split(self.batch)]
-            self.open = [pool[order[count:]]] if len(pool) > count else []
-        return self.batches[0]
+            batches = [*order[:count].split(self.batch), order[count:]]
+            self.open = [pool[batch] for batch in batches if len(batch)]
+            self.selected = min(len(self.open), BATCHES_AHEAD)
+        return self.open[0]
 
     def _refined(self, nodes: Nodes) -> Nodes:
         """The nodes with the ranges of their balls, which are computed first for hard losses."""
         rows = nodes.row.unique()
-        in_ball = self.work[rows] - self.work_at_ball[rows]
-        hard = rows[~self.refined[rows] & (in_ball >= REFINED_RANGES_NODES)]
+        unknown = self.low[rows].isinf().all(1)
+        hard = rows[unknown & (self.work_in_ball[rows] >= REFINED_RANGES_NODES)]
         if len(hard):
             low, high = ranges_in_balls(self.graph, self.losses[hard], self._reach()[hard])
             self.low[hard] = low
             self.high[hard] = high
-            self.refined[hard] = True
         low = nodes.low.maximum(self.low[nodes.row])
         return replace(nodes, low=low, high=nodes.high.minimum(self.high[nodes.row]))
 
@@ -316,31 +290,34 @@ class ReLUBranchAndBound:
     def _branch(self, found: Evaluated) -> None:
         """Split a unit of each node that is not proved; without one, solve or bisect the node."""
         nodes = found.nodes
-        proved = nodes.least >= self._reach()[nodes.row]
-        root = ~proved & (self.work[nodes.row] == 1)  # the first node of a loss
-        self.radius[nodes.row[root]] = nodes.least[root]  # the ball that the root did prove
-        proved |= root
-        self.leaves.append(nodes[proved].kept())
+        first = self.work[nodes.row] == 1
+        row = nodes.row[first]  # the first node of a loss proves the ball of its bound
+        self.radius[row] = self.radius[row].minimum(nodes.least[first])
+        unproved = self._without_leaves(nodes)
         best, unit = found.scores.max(1)
-        split = ~proved & (best >= 0)
-        linear = ~proved & ~(best >= 0)
+        split = unproved & (best >= 0)
+        linear = unproved & ~split
         if split.any():
             self.open += [switched(nodes[split], unit[split], sign) for sign in (1, -1)]
         if not linear.any():
             return
-        if self.linear_leaves:
+        if switches(self.graph).all():
             self._solve_leaves(nodes[linear])
         else:
             self._bisect(nodes[linear], found.pull[linear].argmax(1))
+
+    def _without_leaves(self, nodes: Nodes) -> Tensor:
+        """Keep the nodes that are proved as leaves; return which nodes are not."""
+        proved = nodes.least >= self._reach()[nodes.row]
+        self.leaves.append(nodes[proved].kept())
+        return ~proved
 
     def _solve_leaves(self, nodes: Nodes) -> None:
         """Bound nodes in which no unit can switch by linear programs."""
         reach = self._reach()[nodes.row]
         nodes.least, points = solve_leaves(self.graph, self.losses[nodes.row], nodes, reach)
         self._submit(nodes.row, points)
-        proved = nodes.least >= self._reach()[nodes.row]
-        self.leaves.append(nodes[proved].kept())
-        self._set_aside(nodes[~proved])
+        self._set_aside(nodes[self._without_leaves(nodes)])
 
     def _bisect(self, nodes: Nodes, coordinate: Tensor) -> None:
         """Halve the boxes of nodes on which the network is not linear."""
@@ -356,9 +333,7 @@ class ReLUBranchAndBound:
 
     def _finish_balls(self) -> None:
         """Raise floors of losses without open nodes to their radius, and enlarge their balls."""
-        finished = self.active.clone()
-        for nodes in [*self.open, *self.batches]:
-            finished[nodes.row] = False
+        finished = self.active & (self.unfathomed() == 0)
         if finished.any():
             raised = torch.maximum(self.floor, self._reached())
             self.floor = torch.where(finished, raised, self.floor)
@@ -367,34 +342,28 @@ class ReLUBranchAndBound:
     def _next_ball(self, rows: Tensor) -> None:
         """Start the next ball of some losses from the leaves of the last one."""
         going = rows & ~self.closed & self.unsplittable.isinf()
-        self.active = going | (self.active & ~rows)
-        fast = self.work - self.work_at_ball < FAST_GROWTH_NODES
+        self.active = torch.where(rows, going, self.active)
+        fast = self.work_in_ball < FAST_GROWTH_NODES
         growth = torch.where(fast, FAST_RADIUS_GROWTH, RADIUS_GROWTH)
         fraction = (self.floor / self.target + growth).clamp(min=FIRST_RADIUS)
         grows = (self.work > 0) & (fraction < 1 - RADIUS_GROWTH / 2)
         fraction = torch.where(grows, fraction, 1.0)
         self.radius = torch.where(going, fraction * self.target, self.radius)
-        self.work_at_ball = torch.where(rows, self.work, self.work_at_ball)
-        self.refined = self.refined & ~rows
+        self.work_in_ball[rows] = 0
         self.low[rows] = -torch.inf
         self.high[rows] = torch.inf
         leaves: Nodes = concatenate(self.leaves)
+        self.leaves = [leaves[~rows[leaves.row]]]
         restarted = going[leaves.row]
-        others = (self.active & ~going)[leaves.row]
-        self.leaves = [leaves[others]]
         if restarted.any():
-            self.open.append(leaves[restarted].kept())
+            self.open.append(leaves[restarted])
 
 
 def _batch_size(graph: Graph, device: torch.device) -> int:
     """Nodes that are bounded together."""
     place = "cpu" if device.type == "cpu" else "cuda"
-    affordable = MAX_BATCH_MULTIPLICATIONS[place] // _multiplications(graph)
+    units = np.array([graph.nodes[index].units for index in graph.hidden])
+    pairs = (units.sum() ** 2 - (units**2).sum()) // 2
+    # roughly the multiplications in a backward pass of one node from every unit
+    affordable = MAX_BATCH_MULTIPLICATIONS[place] // max(1, 8 * int(pairs))
     return max(16, min(MAX_BATCH_NODES[place], affordable))
-
-
-def _multiplications(graph: Graph) -> int:
-    """Roughly the multiplications in a backward pass of one node from every unit."""
-    units = [graph.nodes[index].units for index in graph.hidden]
-    pairs = sum(count * sum(units[:k]) for k, count in enumerate(units))
-    return max(1, 8 * pairs)

@@ -374,7 +374,7 @@ def test_hard_rows_get_better_ranges_and_the_same_answer(monkeypatch: pytest.Mon
         monkeypatch.setattr(unit_search, "REFINED_RANGES_NODES", hard)
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         nodes = search._refined(search._take())
-        assert bool(search.refined.all()) == (hard == 0)
+        assert bool(search.low.isfinite().all()) == (hard == 0)
         assert bool(nodes.low.isfinite().all()) == (hard == 0)
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         assert search.run(np.inf)
@@ -641,6 +641,7 @@ def test_balls_grow_faster_after_few_nodes_and_end_with_the_whole_one() -> None:
         search = ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4)
         search.floor = floor * search.target
         search.work = torch.full_like(search.work, work)
+        search.work_in_ball = search.work.clone()
         search._next_ball(torch.ones_like(search.active))
         shares[floor, work] = (search.radius / search.target).numpy()
         assert search.active.all()
@@ -672,19 +673,29 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
         ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2)
     )
     assert whole.run(np.inf)
+    found = [torch.zeros_like(part) for part in whole.progress()]
+    at = torch.arange(len(rows.possible))
     count = 1
     while not turns.run(np.inf, batches=1):
-        state = turns.state()
-        before = turns.progress()
-        turns = ReLUBranchAndBound.resumed(rows.graph, state)
+        state = turns
+        before = state.progress()
+        for part, reached in zip(found, before, strict=True):
+            part[at] = reached
+        ((rest, turns),) = state.parts(1)
+        at = at[rest]
         turns.step()  # the state that it came from stays as it was
+        assert all(map(torch.equal, before, state.progress()))
+        ((_, again),) = state.parts(1)
         assert all(
-            map(torch.equal, before, ReLUBranchAndBound.resumed(rows.graph, state).progress())
+            torch.equal(*ends)
+            for ends in zip((p[rest] for p in before), again.progress(), strict=True)
         )
         count += 2
     assert count > 1
-    assert (turns.progress().loss_bound == whole.progress().loss_bound).all()
-    assert (turns.work == whole.work).all()
+    for part, reached in zip(found, turns.progress(), strict=True):
+        part[at] = reached
+    assert (found[0] == whole.progress().loss_bound).all()
+    assert (found[2] == whole.work).all()
 
 
 @settings(max_examples=4, deadline=None)
