@@ -8,21 +8,30 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from ..bounds import Bounds, Box, Graph, crown, intervals, optimised_crown
+from ..bounds import Box, crown, intervals, optimised_crown
 from ..clock import now
 from ..model.incumbent import Incumbent
 from ..model.progress import report_progress
-from ..programs.branching import BestFirst, branches, fractionality, integer_branches
+from ..programs.branching import (
+    BestFirst,
+    branches,
+    fractionality,
+    integer_branches,
+    solve_relaxation,
+)
+from ..programs.lp import LPSolver
 from ..proofs.checking import cutoff, submit_point
-from ..proofs.encoding import relax_bounds
+from ..proofs.encoding import relax_bounds, relaxed_program
 from .relaxation import (
     BoundedBox,
-    InputBox,
-    LinearRelaxation,
+    NetworkBatch,
     Place,
+    bound_networks,
     bounds_by_sample,
+    linear_relaxation,
 )
 
+RELAXATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation imply
 NODES_PER_BATCH = 8  # nodes that are split at a time, so that their networks are bounded together
 MAX_ROOT_ROUNDS = 8  # rounds of new linear bounds at the root
 MIN_ROOT_GAIN = 1e-3  # relative gain of the bound by which a round is followed by another one
@@ -66,10 +75,7 @@ class _BoxAroundPoint(Box):
         return self.point[:, None].expand_as(coef)
 
 
-_Batch = tuple[Graph, list[tuple[BoxNode, Place]], Box, Bounds]
-"""Samples of one network on the boxes of nodes, and the network's bounds there."""
-
-
+@dataclass(eq=False)
 class SpatialBranchAndBound:
     """Branch and bound on the boxes of network inputs and on integer variables, as a minimisation.
 
@@ -90,24 +96,22 @@ class SpatialBranchAndBound:
         Seconds and bound at every improvement.
     """
 
-    def __init__(self, incumbent: Incumbent, deadline: float) -> None:
-        self.incumbent = incumbent
-        self.instance = incumbent.instance
-        self.deadline = deadline
-        self.inputs = self.instance.free_inputs
-        self.root = BoxNode(self.instance, *relax_bounds(self.instance, incumbent.units))
+    incumbent: Incumbent
+    deadline: float
+
+    def __post_init__(self) -> None:
+        self.instance = self.incumbent.instance
         milp = self.instance.milp
-        self.importance = np.abs(milp.sign * milp.cost)
+        self.inputs = self.instance.free_inputs
+        self.importance = np.abs(milp.cost)
         if milp.rows.shape[0]:
             self.importance = self.importance + abs(milp.rows).max(axis=0).toarray().ravel()
         self.multipliers = np.zeros(self.inputs.size)
-        self.open = BestFirst(self.root)
+        bounds = relax_bounds(self.instance, self.incumbent.units)
+        self.open = BestFirst(BoxNode(self.instance, *bounds))
+        self.solver = LPSolver()
         self.nodes = 0
         self.history: list[tuple[float, float]] = []
-        self.root.bound_networks(intervals)
-        self.root.tighten_outputs()
-        self.relaxation = LinearRelaxation(self.root, incumbent.units)
-        self._bound_by_ranges()
 
     def _samples_with(self, variable: int) -> list[Place]:
         """The samples of networks that a variable enters."""
@@ -117,17 +121,23 @@ class SpatialBranchAndBound:
             places += [(predictor, sample) for sample in samples.tolist()]
         return places
 
-    def _bound_by_ranges(self) -> None:
-        """Bound the root by the better bound of every variable, with outputs in their ranges."""
-        base = self.relaxation.base
-        if (self.root.lower > self.root.upper).any():
-            self.root.bound = np.inf
+    def bound_by_ranges(self) -> None:
+        """Bound the entire domain by the better bound of every variable, with outputs in the ranges
+        of their networks.
+        """
+        (root,) = self.open.working
+        root.bound_networks(intervals)
+        root.tighten_outputs()
+        units = self.incumbent.units
+        self.base = relaxed_program(self.instance, units, root.lower, root.upper)
+        if (root.lower > root.upper).any():
+            root.bound = np.inf
         else:
-            self.root.bound = base.lower_bound(np.zeros(len(base.row_lower)))
-        self._push([self.root])
+            root.bound = self.base.lower_bound(np.zeros(len(self.base.row_lower)))
+        self._push([root])
 
     def run(self) -> str:
-        """Search until the cutoff or the deadline.
+        """Search until the cutoff or the deadline, after `bound_by_ranges`.
 
         Returns
         -------
@@ -147,7 +157,7 @@ class SpatialBranchAndBound:
         """Bound the entire domain, with more linear bounds, optimised for the solution of the
         relaxation, as long as they improve the bound.
         """
-        batches = self._bound_networks([(root, place) for place in root.output_bounds])
+        batches = root.bound_networks(crown)
         self.multipliers = root.best_multipliers()
         self._solve(root)
         for _ in range(MAX_ROOT_ROUNDS):
@@ -155,7 +165,7 @@ class SpatialBranchAndBound:
             if root.point is None or before >= cutoff(self.incumbent) or now() >= self.deadline:
                 break
             for batch in batches:
-                self._optimise(*batch, STEPS_AT_ROOT)
+                optimise_bounds(batch, STEPS_AT_ROOT)
             self._solve(root)
             if root.bound - before <= MIN_ROOT_GAIN * max(1.0, abs(before)):
                 break
@@ -166,7 +176,7 @@ class SpatialBranchAndBound:
         together.
         """
         children: list[BoxNode] = []
-        jobs: list[tuple[BoxNode, Place]] = []
+        samples: list[tuple[BoxNode, Place]] = []
         limit = cutoff(self.incumbent)
         while self.open.below(limit) and len(self.open.working) < NODES_PER_BATCH:
             node = self.open.pop()
@@ -177,9 +187,9 @@ class SpatialBranchAndBound:
             places = self._samples_with(variable)
             for child in self._split(node, variable):
                 children.append(child)
-                jobs += [(child, place) for place in places]
-        for batch in self._bound_networks(jobs):
-            self._optimise(*batch, STEPS_PER_BOX)
+                samples += [(child, place) for place in places]
+        for batch in bound_networks(self.instance, samples, crown):
+            optimise_bounds(batch, STEPS_PER_BOX)
         for child in children:
             self._solve(child)
         self._push(children)
@@ -190,56 +200,16 @@ class SpatialBranchAndBound:
         if np.isfinite(bound) and (not self.history or bound > self.history[-1][1]):
             self.history.append((now() - self.incumbent.began, bound))
 
-    def _bound_networks(self, jobs: list[tuple[BoxNode, Place]]) -> list[_Batch]:
-        """Bound networks on the boxes of nodes by CROWN, and return one batch for each network."""
-        batches = []
-        for number, graph in enumerate(self.instance.graphs):
-            mine = [(node, place) for node, place in jobs if place[0] == number]
-            if not mine:
-                continue
-            boxes = [node.inputs(place) for node, place in mine]
-            lower = np.array([inputs.lower for inputs in boxes])
-            upper = np.array([inputs.upper for inputs in boxes])
-            box = Box(torch.tensor(lower), torch.tensor(upper))
-            found = crown(graph, box)
-            for (node, place), bounds in zip(mine, bounds_by_sample(found), strict=True):
-                node.output_bounds[place] = bounds
-            batches.append((graph, mine, box, found))
-        return batches
-
-    def _optimise(
-        self,
-        graph: Graph,
-        jobs: list[tuple[BoxNode, Place]],
-        box: Box,
-        found: Bounds,
-        steps: int,
-    ) -> None:
-        """Add linear bounds optimised for the solutions of the relaxations."""
-        points: dict[int, ndarray] = {}
-        for i, (node, place) in enumerate(jobs):
-            if node.point is not None and (box.lower[i] < box.upper[i]).any():
-                points[i] = InputBox.of(self.instance, place, node.point, node.point).lower
-        if not points:
-            return
-        selected = list(points)
-        part = box[selected]
-        point = torch.tensor(np.array(list(points.values()))).clamp(part.lower, part.upper)
-        region = _BoxAroundPoint(part.lower, part.upper, point)
-        known = found[selected].nodes
-        better = optimised_crown(graph, region, steps=steps, known=known, tighten=False)
-        for i, bounds in zip(selected, bounds_by_sample(better), strict=True):
-            node, place = jobs[i]
-            first = node.output_bounds[place]
-            node.output_bounds[place] = first._replace(linear=first.linear + bounds.linear)
-
     def _solve(self, node: BoxNode) -> None:
         """Improve the bound of a node by its linear relaxation, whose solution may be feasible."""
         left = self.deadline - now()
         if left <= 0:
             return
-        solved = self.relaxation.solve(node, left)
+        program = linear_relaxation(self.base, node)
         self.nodes += 1
+        solved = None
+        if program is not None:
+            solved = solve_relaxation(program, self.solver, RELAXATION_ROUNDS, left)
         node.bound = np.inf if solved is None else max(node.bound, solved.bound)
         node.point = None if solved is None else solved.proposal.point
         if node.point is not None and not self._fractionality(node).any():
@@ -283,9 +253,11 @@ class SpatialBranchAndBound:
         for (predictor, sample), bounds in node.output_bounds.items():
             mapping = self.instance.maps[predictor]
             outputs = mapping.output[sample]
+            weights = np.abs(bounds.linear[-1].weights)
+            largest = np.maximum(weights[::2], weights[1::2])
             changes = (error[outputs], bounds.upper - bounds.lower)
             for total, change in zip(totals, changes, strict=True):
-                effect = (self.importance[outputs] * change) @ bounds.linear[-1].largest()
+                effect = (self.importance[outputs] * change) @ largest
                 np.add.at(total, mapping.index[sample], effect)
         return [*totals[:, :-1], np.ones(len(node.lower))]
 
@@ -301,3 +273,36 @@ class SpatialBranchAndBound:
                 value = node.point[variable]
             boxes = integer_branches(node.lower, node.upper, variable, value)
         return [node.child(*box) for box in boxes]
+
+
+def optimise_bounds(batch: NetworkBatch, steps: int) -> None:
+    """Add linear bounds optimised for the solutions of the relaxations.
+
+    Parameters
+    ----------
+    batch
+        Samples on the boxes of nodes.
+    steps
+        Gradient steps.
+    """
+    moving = (batch.region.lower < batch.region.upper).any(1)
+    samples = [
+        (i, node, place)
+        for i, (node, place) in enumerate(batch.samples)
+        if node.point is not None and moving[i]
+    ]
+    if not samples:
+        return
+    selected = [i for i, _, _ in samples]
+    part = batch.region[selected]
+    points = [
+        replace(node, lower=node.point, upper=node.point).inputs(place).lower
+        for _, node, place in samples
+    ]
+    point = torch.tensor(np.array(points)).clamp(part.lower, part.upper)
+    region = _BoxAroundPoint(part.lower, part.upper, point)
+    known = batch.bounds[selected].nodes
+    better = optimised_crown(batch.graph, region, steps=steps, known=known, tighten=False)
+    for (_, node, place), bounds in zip(samples, bounds_by_sample(better), strict=True):
+        first = node.output_bounds[place]
+        node.output_bounds[place] = first._replace(linear=first.linear + bounds.linear)

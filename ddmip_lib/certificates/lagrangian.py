@@ -47,7 +47,7 @@ from ..proofs.checking import closes_gap, incumbent_cost
 from ..proofs.encoding import relax_bounds, relaxed_program
 from .bound_state import SUM_ROUNDING
 from .input_search import SpatialBranchAndBound
-from .relaxation import BoundedBox, WeightedBound, output_cost
+from .relaxation import BoundedBox, output_cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,44 +153,47 @@ def lagrangian_bound(
     run = start_run(problem, time_limit, seed, method="Lagrangian bound")
     run.goal = goal or Goal()
 
+    def begin() -> SpatialBranchAndBound:
+        incumbent = run.best or run.verified(solution)
+        search = SpatialBranchAndBound(incumbent, run.deadline)
+        run.state = search
+        return search
+
     def search_to_end() -> LagrangianBound:
         with unlimited():  # the first bound, by ranges, is computed at any time limit
-            incumbent = run.verified(solution)
-            run.state = SpatialBranchAndBound(incumbent, run.deadline)
-        report_incumbent(incumbent)
-        return _result(run, run.state.run() if time_limit > 0 else "time_limit")
+            search = begin()
+            search.bound_by_ranges()
+        report_incumbent(search.incumbent)
+        return _result(run, search.run() if time_limit > 0 else "time_limit")
 
     def result_so_far(status: str) -> LagrangianBound:
-        if run.best is None:
-            run.verified(solution)
+        if run.state is None:
+            begin()
         return _result(run, "interrupted" if status == "stopped" else status)
 
     return run.finish(search_to_end, result_so_far, progress)
 
 
 def _result(run: Run, status: str) -> LagrangianBound:
-    """What was found and proved so far, also by a call that ended before its search began."""
-    incumbent = run.best
-    search: SpatialBranchAndBound | None = run.state
-    assert incumbent is not None
+    """What was found and proved so far."""
+    search: SpatialBranchAndBound = run.state
+    incumbent = search.incumbent
     sign = run.instance.milp.sign
-    lower = -np.inf if search is None else search.open.bound
+    lower = search.open.bound
     closes_gap(incumbent, lower)  # raises an error if the bound contradicts a verified point
     lower = min(lower, incumbent_cost(incumbent))
     if lower == np.inf:
         status = "infeasible"
     elif lower == -np.inf and status == "closed":
         status = "unbounded"
-    history = [] if search is None else search.history
-    no_multipliers = np.zeros(run.instance.free_inputs.size)
     return LagrangianBound(
         status=status,
         bound=None if lower == -np.inf else float(sign * lower),
         objective=incumbent.objective,
-        multipliers=no_multipliers if search is None else search.multipliers,
-        nodes=0 if search is None else search.nodes,
+        multipliers=search.multipliers,
+        nodes=search.nodes,
         seconds=run.seconds,
-        history=tuple((seconds, float(sign * bound)) for seconds, bound in history),
+        history=tuple((seconds, float(sign * bound)) for seconds, bound in search.history),
         point=incumbent.values,
         proved_for=run.instance.digest,
     )
@@ -249,7 +252,9 @@ def dual_value(
     program = relaxed_program(instance, units, box.lower, box.upper)
     program = replace(program, cost=cost)
     minimum = prove(program, deadline=now() + time_limit).bound
-    terms = _network_terms(box, network, of_inputs)
+    weights = network.weights[instance.free_inputs] + of_inputs
+    ends = (weights * end[instance.free_inputs] for end in (box.lower, box.upper))
+    terms = np.append(np.minimum(*ends), network.constant)
     rounding = SUM_ROUNDING * (np.abs(terms).sum() + network.size + _cost_size(program))
     return float(instance.milp.sign * (minimum + terms.sum() - rounding))
 
@@ -269,14 +274,6 @@ def _checked(instance: Instance, multipliers: ArrayLike) -> tuple[ndarray, ndarr
     if not np.isfinite(values).all():
         raise ProblemError("the multipliers contain NaN or infinity.")
     return values[:n_inputs], of_outputs
-
-
-def _network_terms(box: BoundedBox, network: WeightedBound, multipliers: ndarray) -> ndarray:
-    """Terms of the network's minimum: one for each input, and a constant."""
-    inputs = box.instance.free_inputs
-    weights = network.weights[inputs] + multipliers
-    terms = np.minimum(weights * box.lower[inputs], weights * box.upper[inputs])
-    return np.append(terms, network.constant)
 
 
 def _cost_size(program: Program) -> float:

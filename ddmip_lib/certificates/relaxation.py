@@ -6,55 +6,36 @@ the bound of a linear program is computed from its multipliers (`ddmip_lib.proof
 only proposes.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy import ndarray
 
-from ..bounds import Bounds
+from ..bounds import Bounds, Box, Graph
 from ..clock import check_time
 from ..model.instance import Instance
-from ..model.scaling import Units
 from ..numerics import gamma
-from ..programs.branching import Relaxed, solve_relaxation
-from ..programs.lp import LPSolver
 from ..programs.program import Program
-from ..proofs.encoding import NetworkEncoder, relaxed_program, tighten_at
+from ..proofs.encoding import NetworkEncoder, tighten_at
 
 Place = tuple[int, int]  # numbers of a predictor and of one of its samples
-RELAXATION_ROUNDS = 3  # rounds of bounds that the constraints of a relaxation imply
-
-
-class LinearFunction(NamedTuple):
-    """A linear function a'x + b of the inputs of a network."""
-
-    weights: ndarray
-    constant: float
 
 
 class LinearBounds(NamedTuple):
-    """Linear lower and upper bounds of the outputs of a network for one sample: matrices (q, p) and
-    constants (q,).
+    """Linear functions of the inputs of a network for one sample, coefficients (2q, p) and
+    constants (2q,): lower bounds of each output and of its negative, in turn.
     """
 
-    lower_matrix: ndarray
-    lower_constant: ndarray
-    upper_matrix: ndarray
-    upper_constant: ndarray
+    weights: ndarray
+    constant: ndarray
 
-    def lower(self, k: int) -> LinearFunction:
-        """Return the lower bound of output k."""
-        return LinearFunction(self.lower_matrix[k], self.lower_constant[k])
-
-    def upper(self, k: int) -> LinearFunction:
-        """Return the upper bound of output k."""
-        return LinearFunction(self.upper_matrix[k], self.upper_constant[k])
-
-    def largest(self) -> ndarray:
-        """Return the largest absolute value of the coefficients of both bounds, (q, p)."""
-        return np.maximum(np.abs(self.lower_matrix), np.abs(self.upper_matrix))
+    @property
+    def sign(self) -> ndarray:
+        """1 for bounds of an output, -1 for those of its negative."""
+        return np.tile([1.0, -1.0], len(self.constant) // 2)
 
 
 class OutputBounds(NamedTuple):
@@ -82,31 +63,21 @@ class InputBox(NamedTuple):
     lower: ndarray
     upper: ndarray
 
-    @classmethod
-    def of(cls, instance: Instance, place: Place, lower: ndarray, upper: ndarray) -> "InputBox":
-        predictor, sample = place
-        mapping = instance.maps[predictor]
-        index = mapping.index[sample]
-        ends = (
-            np.where(index >= 0, end[index], mapping.constant[sample]) for end in (lower, upper)
-        )
-        return cls(index, *ends)
-
     @property
     def size(self) -> ndarray:
         """Largest absolute value of each input."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
-    def rounding(self, function: LinearFunction) -> float:
-        """Return a bound of the rounding error of a linear function of these inputs."""
-        size = np.abs(function.weights) @ self.size + abs(function.constant)
-        return gamma(2 * len(function.weights) + 16) * size
+    def rounding(self, functions: LinearBounds) -> ndarray:
+        """Return bounds of the rounding errors of linear functions of these inputs."""
+        size = np.abs(functions.weights) @ self.size + np.abs(functions.constant)
+        return gamma(2 * len(self.lower) + 16) * size
 
-    def range(self, function: LinearFunction) -> tuple[float, float]:
-        """Return the smallest and the largest value of a linear function of these inputs."""
-        ends = np.sort([function.weights * self.lower, function.weights * self.upper], axis=0)
-        low, high = ends.sum(axis=1) + function.constant
-        rounding = self.rounding(function)
+    def range(self, functions: LinearBounds) -> tuple[ndarray, ndarray]:
+        """Return the smallest and the largest values of linear functions of these inputs."""
+        ends = np.sort([functions.weights * self.lower, functions.weights * self.upper], axis=0)
+        low, high = ends.sum(axis=-1) + functions.constant
+        rounding = self.rounding(functions)
         return low - rounding, high + rounding
 
 
@@ -129,19 +100,11 @@ class BoundedBox:
     upper: ndarray
     output_bounds: dict[Place, OutputBounds] = field(default_factory=dict)
 
-    def bound_networks(self, method: Callable[..., Bounds]) -> None:
-        """Bound all networks for all samples.
-
-        Parameters
-        ----------
-        method
-            Function of a graph and a box that bounds the network, such as `ddmip_lib.bounds.crown`.
-        """
-        for predictor, mapping in enumerate(self.instance.maps):
-            box = mapping.box(self.lower, self.upper)
-            found = method(self.instance.graph(predictor), box)
-            for sample, output_bounds in enumerate(bounds_by_sample(found)):
-                self.output_bounds[predictor, sample] = output_bounds
+    def bound_networks(self, method: Callable[..., Bounds]) -> list["NetworkBatch"]:
+        """Bound all networks for all samples; see the function `bound_networks`."""
+        counts = [len(mapping.index) for mapping in self.instance.maps]
+        places = [(number, k) for number, count in enumerate(counts) for k in range(count)]
+        return bound_networks(self.instance, [(self, place) for place in places], method)
 
     def tighten_outputs(self) -> None:
         """Tighten the bounds of the output variables, in place, to the ranges of their networks."""
@@ -152,7 +115,12 @@ class BoundedBox:
 
     def inputs(self, place: Place) -> InputBox:
         """Return the inputs of a network for one sample."""
-        return InputBox.of(self.instance, place, self.lower, self.upper)
+        predictor, sample = place
+        mapping = self.instance.maps[predictor]
+        index = mapping.index[sample]
+        constant = mapping.constant[sample]
+        ends = (np.where(index >= 0, end[index], constant) for end in (self.lower, self.upper))
+        return InputBox(index, *ends)
 
     def weighted_lower_bound(self, output_weights: ndarray) -> WeightedBound:
         r"""Return $A^\top v + b$ below the weighted sum of all outputs, from the first linear bound
@@ -170,15 +138,15 @@ class BoundedBox:
         for place, found in self.output_bounds.items():
             inputs = self.inputs(place)
             fixed = (inputs.variables < 0) | (inputs.lower == inputs.upper)
-            for k in range(len(found.lower)):
-                weight = next(weights)
-                function = found.linear[0].lower(k) if weight > 0 else found.linear[0].upper(k)
-                if self.instance.predictors[place[0]].gives_class:
-                    function = _class_bound(function, inputs, above=weight <= 0)
-                a = function.weights
-                np.add.at(total, inputs.variables[~fixed], weight * a[~fixed])
-                constant += weight * (function.constant + a[fixed] @ inputs.lower[fixed])
-                size += abs(weight) * (abs(function.constant) + np.abs(a) @ inputs.size)
+            bound = found.linear[0]
+            weight = np.fromiter(weights, float, len(found.lower)).repeat(2) * bound.sign
+            weight = weight.clip(min=0.0)
+            if self.instance.predictors[place[0]].gives_class:
+                bound = _class_bounds(bound, inputs)
+            a = weight @ bound.weights
+            np.add.at(total, inputs.variables[~fixed], a[~fixed])
+            constant += weight @ bound.constant + a[fixed] @ inputs.lower[fixed]
+            size += weight @ (np.abs(bound.constant) + np.abs(bound.weights) @ inputs.size)
         return WeightedBound(total, float(constant), float(size))
 
     def best_multipliers(self) -> ndarray:
@@ -187,113 +155,119 @@ class BoundedBox:
         return -bound.weights[self.instance.free_inputs]
 
 
-class LinearRelaxation:
-    """The user's constraints with linear bounds in place of the networks, on any box within the
-    domain.
+class NetworkBatch(NamedTuple):
+    """Samples of one network on boxes, and the network's bounds there."""
+
+    graph: Graph
+    samples: list[tuple[Any, Place]]
+    region: Box
+    bounds: Bounds
+
+
+def bound_networks(
+    instance: Instance,
+    samples: Sequence[tuple[BoundedBox, Place]],
+    method: Callable[..., Bounds],
+) -> list[NetworkBatch]:
+    """Bound networks for samples on boxes, and return one batch for each network.
 
     Parameters
     ----------
-    domain
-        The domain, outputs included.
-    units
-        Units of the tolerances.
+    instance
+        The problem.
+    samples
+        Boxes, and samples that are bounded there.
+    method
+        Function of a graph and a region that bounds the network, such as `ddmip_lib.bounds.crown`.
     """
-
-    def __init__(self, domain: BoundedBox, units: Units) -> None:
-        self.instance = domain.instance
-        self.solver = LPSolver()
-        self.base = relaxed_program(self.instance, units, domain.lower, domain.upper)
-
-    def program(self, box: BoundedBox) -> Program | None:
-        """Return the linear relaxation on a box, None if ranges of outputs prove it infeasible."""
-        low = np.maximum(box.lower, self.base.lower)
-        high = np.minimum(box.upper, self.base.upper)
-        BoundedBox(self.instance, low, high, box.output_bounds).tighten_outputs()
-        if (low > high).any():
-            return None
-        encoder = NetworkEncoder(self.base.within(low, high))
-        for (number, sample), output_bounds in box.output_bounds.items():
-            check_time()
-            inputs = box.inputs((number, sample))
-            is_class = self.instance.predictors[number].gives_class
-            for linear in output_bounds.linear:
-                for k, output in enumerate(self.instance.maps[number].output[sample]):
-                    _add_bound(encoder, inputs, output, linear.lower(k), 1.0, is_class)
-                    _add_bound(encoder, inputs, output, linear.upper(k), -1.0, is_class)
-        return encoder.program()
-
-    def solve(self, box: BoundedBox, seconds: float) -> Relaxed | None:
-        """Return the bound of the linear relaxation on a box, and the point where it is attained;
-        None if it is proved to be infeasible.
-
-        Parameters
-        ----------
-        box
-            The box, with bounds of the networks.
-        seconds
-            Time limit of the linear program.
-        """
-        program = self.program(box)
-        if program is None:
-            return None
-        return solve_relaxation(program, self.solver, RELAXATION_ROUNDS, seconds)
+    batches = []
+    for number, graph in enumerate(instance.graphs):
+        mine = [(box, place) for box, place in samples if place[0] == number]
+        if not mine:
+            continue
+        _, *ends = zip(*(box.inputs(place) for box, place in mine), strict=True)
+        region = Box(*(torch.tensor(np.array(end)) for end in ends))
+        found = method(graph, region)
+        for (box, place), bounds in zip(mine, bounds_by_sample(found), strict=True):
+            box.output_bounds[place] = bounds
+        batches.append(NetworkBatch(graph, mine, region, found))
+    return batches
 
 
-def _add_bound(
-    encoder: NetworkEncoder,
-    inputs: InputBox,
-    output: int,
-    function: LinearFunction,
-    sign: float,
-    gives_class: bool,
+def linear_relaxation(base: Program, box: BoundedBox) -> Program | None:
+    """Return the constraints of a problem with linear bounds in place of its networks.
+
+    Parameters
+    ----------
+    base
+        The constraints, on the domain.
+    box
+        A box within the domain, with bounds of the networks.
+
+    Returns
+    -------
+    Program or None
+        The relaxation on the box, None if ranges of outputs prove it infeasible.
+    """
+    lower = np.maximum(box.lower, base.lower)
+    within = replace(box, lower=lower, upper=np.minimum(box.upper, base.upper))
+    within.tighten_outputs()
+    if (within.lower > within.upper).any():
+        return None
+    encoder = NetworkEncoder(base.within(within.lower, within.upper))
+    for place, output_bounds in box.output_bounds.items():
+        check_time()
+        for linear in output_bounds.linear:
+            _add_bounds(encoder, box, place, linear)
+    return encoder.program()
+
+
+def _add_bounds(
+    encoder: NetworkEncoder, box: BoundedBox, place: Place, linear: LinearBounds
 ) -> None:
-    """Add y >= a'x + b (sign 1) or y <= a'x + b (sign -1) as a constraint.
+    """Add y >= a'x + b as a constraint for each output and each negative of one, y.
 
-    For a class y it is a'x + b <= M y (sign 1) or a'x + b >= -M (1 - y) (sign -1), with M from the
-    range of a'x + b on the box.
+    For a class y it is a'x + b <= M y, and for its negative a'x + b <= M (1 + y), with the largest
+    value M of a'x + b on the box.
     """
+    predictor, sample = place
+    inputs = box.inputs(place)
     free = inputs.variables >= 0
-    constant = function.constant + function.weights[~free] @ inputs.lower[~free]
-    left = sign * constant - inputs.rounding(function)
-    output_weight = sign
-    if gives_class:
-        low, high = inputs.range(function)
-        output_weight = high if sign > 0 else low
-        if sign * output_weight <= 0:
-            return
-        left += min(output_weight, 0.0)
-    encoder.add_constraint(
-        [*inputs.variables[free], output],
-        [*(-sign * function.weights[free]), output_weight],
-        left,
-        np.inf,
-    )
+    left = linear.constant + linear.weights[:, ~free] @ inputs.lower[~free]
+    left -= inputs.rounding(linear)
+    output_weights = linear.sign
+    if box.instance.predictors[predictor].gives_class:
+        output_weights = output_weights * inputs.range(linear)[1]
+        left += np.minimum(output_weights, 0.0)
+    outputs = box.instance.maps[predictor].output[sample].repeat(2)
+    for k in np.flatnonzero(output_weights * linear.sign > 0):
+        at = [*inputs.variables[free], outputs[k]]
+        weights = [*-linear.weights[k, free], output_weights[k]]
+        encoder.add_constraint(at, weights, left[k], np.inf)
 
 
 def bounds_by_sample(found: Bounds) -> list[OutputBounds]:
     """Return the bounds of a network, sample by sample."""
-    tensors = (found.lower, found.upper, *found.lower_linear, *found.upper_linear)
-    samples = zip(*(tensor.numpy() for tensor in tensors), strict=True)
+    linear = [
+        torch.stack([below, -above], 2).flatten(1, 2)
+        for below, above in zip(found.lower_linear, found.upper_linear, strict=True)
+    ]
+    samples = zip(*(part.numpy() for part in (found.lower, found.upper, *linear)), strict=True)
     return [
         OutputBounds(lower, upper, (LinearBounds(*linear),)) for lower, upper, *linear in samples
     ]
 
 
-def _class_bound(function: LinearFunction, inputs: InputBox, above: bool) -> LinearFunction:
-    r"""A linear upper (lower) bound of the class $1[f > 0]$ from one, $v$, of f.
+def _class_bounds(bounds: LinearBounds, inputs: InputBox) -> LinearBounds:
+    r"""Linear bounds of the classes $1[f > 0]$, and of their negatives, from those of f.
 
-    On the range $[l, h]$ of $v$, $1[v > 0] \le 1 - v/l$ and $1[v > 0] \ge v/h$; or the constants 1
-    and 0, whichever encloses the smaller area.
+    A lower bound $v$ of f or -f on $[l, h]$ gives the lower bound $v/h$ of $1[f > 0]$ or
+    $1 - 1[f > 0]$; or the constants 0 and, with $l > 0$, 1, if it encloses the smaller area.
     """
-    a, b = function
-    low, high = inputs.range(function)
-    if high <= 0 or low > 0:
-        return LinearFunction(0 * a, float(low > 0))
-    if above and -low > high:
-        return LinearFunction(-a / low, 1 - b / low)
-    if not above and high > -low:
-        return LinearFunction(a / high, b / high)
-    return LinearFunction(0 * a, float(above))
+    low, high = inputs.range(bounds)
+    divisor = np.where((low <= 0) & (high > -low), high, np.inf)
+    constant = bounds.constant / divisor + (low > 0) - (bounds.sign < 0)
+    return LinearBounds(bounds.weights / divisor[:, None], constant)
 
 
 def output_cost(instance: Instance) -> ndarray:

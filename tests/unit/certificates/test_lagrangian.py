@@ -14,8 +14,8 @@ from torch import nn
 
 from ddmip_book.networks import lstm
 from ddmip_lib import DualDecomposition, NeuralMIP, Trace
-from ddmip_lib.bounds import intervals, optimised_crown
-from ddmip_lib.certificates import input_search
+from ddmip_lib.bounds import crown, intervals, optimised_crown
+from ddmip_lib.certificates import input_search, relaxation
 from ddmip_lib.certificates.lagrangian import crown_multipliers, dual_value, lagrangian_bound
 from ddmip_lib.clock import using
 from ddmip_lib.decomposition import Split
@@ -217,20 +217,21 @@ def test_forms_aimed_at_a_point_hold_on_the_whole_box() -> None:
         problem, _ = knapsack(seed=seed, p=4, h=8, cap=3)
         incumbent = start_run(problem, np.inf, 0).verified(None)
         search = input_search.SpatialBranchAndBound(incumbent, np.inf)
+        search.bound_by_ranges()
         root = search.open.heap[0][2]
         root.point = np.random.default_rng(seed).random(5)
-        (batch,) = search._bound_networks([(root, (0, 0))])
-        search._optimise(*batch, steps=10)
+        (batch,) = relaxation.bound_networks(search.instance, [(root, (0, 0))], crown)
+        input_search.optimise_bounds(batch, steps=10)
         plain, aimed = root.output_bounds[0, 0].linear
         u = np.random.default_rng(1).random((2000, 4))
         f = problem.predictors[0].raw(u)
         for form in (plain, aimed):
-            assert (u @ form.lower_matrix.T + form.lower_constant <= f).all()
-            assert (u @ form.upper_matrix.T + form.upper_constant >= f).all()
+            below = u @ form.weights.T + form.constant
+            assert (below[:, ::2] <= f).all()
+            assert (-below[:, 1::2] >= f).all()
         at = search.instance.maps[0].at(root.point)[0]
-        assert aimed.lower(0).weights @ at + aimed.lower(0).constant >= (
-            plain.lower(0).weights @ at + plain.lower(0).constant
-        )
+        values = [form.weights[0] @ at + form.constant[0] for form in (aimed, plain)]
+        assert values[0] >= values[1]
 
 
 def test_a_good_solution_ends_the_search_early_and_a_false_one_is_judged_anew() -> None:
