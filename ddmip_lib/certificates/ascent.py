@@ -88,7 +88,6 @@ class Ascent:
             parts = [getattr(sweep.lines[index], name) for index in sweep.graph.activations]
             return concatenated(parts, region.centre)
 
-        splits = [part for part in sweep.splits or () if part is not None]
         return cls(
             sweep.graph,
             losses,
@@ -98,7 +97,7 @@ class Ascent:
             joined("above"),
             joined("above_shift"),
             joined("free").bool(),
-            concatenated(splits, region.centre),
+            concatenated(sweep.splits or (), region.centre),
         )
 
     def __getitem__(self, rows: Tensor) -> "Ascent":

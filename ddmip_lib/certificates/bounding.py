@@ -18,11 +18,12 @@ Linear bounds include their rounding (`bounds.rounding`); rounding of the terms 
 is bounded likewise.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..bounds import Ball
 from ..bounds.graph import Graph
@@ -54,7 +55,8 @@ class Evaluated(NamedTuple):
     point : Tensor
         Points at which the bounds are attained, (k, p).
     scores : Tensor
-        Scores of splitting each unit, (k, units); negative where a unit cannot be split.
+        Scores of splitting each unit, (k, units + 1); negative where a unit cannot be split, and in
+        the last column.
     pull : Tensor
         The change of the linear bound by each input across the node, (k, p).
     """
@@ -84,16 +86,59 @@ def ranges_in_balls(graph: Graph, losses: Losses, radius: Tensor) -> Range:
     pair of Tensor
         Lower and upper bounds, (k, units).
     """
-    centre = losses.base.maximum(losses.lower).minimum(losses.upper)
+    centre = losses.base.clamp(losses.lower, losses.upper)
     left = (radius - losses.cost(centre)).clamp(min=0.0)
     ball = Ball(losses.lower, losses.upper, centre, losses.up, losses.down, left)
     bounds = optimised_crown(graph, ball, steps=0, inner=STEPS_PER_RANGE)
     return _ranges(bounds.nodes, graph, centre)
 
 
-def sweep_of(
-    graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor
-) -> tuple[BoundPropagation, CutBall, Tensor]:
+@dataclass(eq=False)
+class NodePropagation(BoundPropagation):
+    """Bound propagation over the regions of nodes.
+
+    Attributes
+    ----------
+    region : CutBall
+        The regions.
+    losses : Losses
+        The losses, one for each node.
+    """
+
+    region: CutBall
+    losses: Losses = field(kw_only=True)
+
+    @property
+    def cost(self) -> Tensor:
+        """The costs of the points of the nodes that are nearest to the base points, (k,)."""
+        return self.losses.cost(self.region.centre)
+
+    def bound_loss(self, slopes: Tensor | None, duals: Tensor) -> tuple[Least, Tensor, Tensor]:
+        """Bound the loss with given slopes of lower bounds and multipliers of splits.
+
+        Parameters
+        ----------
+        slopes : Tensor, optional
+            Slopes below the activations, (k, units); by default those with the smaller area.
+        duals : Tensor
+            Multipliers of the splits, (k, units).
+
+        Returns
+        -------
+        least : Least
+            The bounds.
+        coef, const : Tensor
+            The linear bounds of the negative output, (k, p) and (k,), rounding included.
+        """
+        minus = -self.region.lower.new_ones(1, 1, 1)
+        below = None if slopes is None else by_activation(self.graph, slopes)
+        last = len(self.graph.nodes) - 1
+        found = self.follow_back(last, minus, below, by_activation(self.graph, duals))
+        coef, const = (part[:, 0] for part in found)
+        return least_loss(self.losses, self.region, coef, const), coef, const
+
+
+def propagated(graph: Graph, losses: Losses, nodes: Nodes, radius: Tensor) -> NodePropagation:
     """Propagate bounds through the network on nodes.
 
     Parameters
@@ -109,62 +154,21 @@ def sweep_of(
 
     Returns
     -------
-    sweep : BoundPropagation
+    NodePropagation
         The ranges of all units.
-    region : CutBall
-        The regions of the nodes.
-    cost : Tensor
-        The costs of the points of the nodes that are nearest to the base points, (k,).
     """
-    centre = losses.base.maximum(nodes.lower).minimum(nodes.upper)
-    cost = losses.cost(centre)
-    prices = losses.up, losses.down, (radius - cost).clamp(min=0.0)
+    centre = losses.base.clamp(nodes.lower, nodes.upper)
+    prices = losses.up, losses.down, (radius - losses.cost(centre)).clamp(min=0.0)
     region = CutBall(nodes.lower, nodes.upper, centre, *prices, nodes.cut, nodes.level)
-    infinite = cost.new_tensor(torch.inf)
+    infinite = radius.new_tensor(torch.inf)
     known: list[Range] = [(-infinite, infinite)] * len(graph.nodes)
     ends = by_activation(graph, nodes.low), by_activation(graph, nodes.high)
     for index, low, high in zip(graph.hidden, *ends, strict=True):
         known[index] = (low, high)
     splits = by_activation(graph, nodes.splits)
-    sweep = BoundPropagation(graph, region, splits=splits, frugal=True).run(known)
-    return sweep, region, cost
-
-
-def bound_by(
-    sweep: BoundPropagation,
-    losses: Losses,
-    region: Ball,
-    slopes: Tensor | None,
-    duals: Tensor,
-) -> tuple[Least, Tensor, Tensor]:
-    """Bound the loss with given slopes of lower bounds and multipliers of splits.
-
-    Parameters
-    ----------
-    sweep : BoundPropagation
-        The ranges of all units.
-    losses : Losses
-        The losses, one for each region.
-    region : Ball
-        The regions.
-    slopes : Tensor, optional
-        Slopes below the activations, (k, units); by default those with the smaller area.
-    duals : Tensor
-        Multipliers of the splits, (k, units).
-
-    Returns
-    -------
-    least : Least
-        The bounds.
-    coef, const : Tensor
-        The linear bounds of the negative output, (k, p) and (k,), rounding included.
-    """
-    minus = -region.lower.new_ones(1, 1, 1)
-    graph = sweep.graph
-    below = None if slopes is None else by_activation(graph, slopes)
-    found = sweep.follow_back(len(graph.nodes) - 1, minus, below, by_activation(graph, duals))
-    coef, const = (part[:, 0] for part in found)
-    return least_loss(losses, region, coef, const), coef, const
+    sweep = NodePropagation(graph, region, splits=splits, frugal=True, losses=losses)
+    sweep.run(known)
+    return sweep
 
 
 @torch.no_grad()
@@ -196,71 +200,50 @@ def evaluate(
     Evaluated
         The bounds, and what the children of the nodes can start from.
     """
-    sweep, region, cost = sweep_of(graph, losses, nodes, radius)
-    ascent = Ascent.of(sweep, losses, region)
-    known = torch.maximum(cost, nodes.least)
-    goal = torch.where(sweep.empty | (known >= radius), -torch.inf, radius - cost)
-    best = _ascended(ascent, sweep, nodes, goal * (1 + GOAL_EXCESS), torch.as_tensor(steps))
-    return _evaluated(ascent, sweep, nodes, best, radius)
+    sweep = propagated(graph, losses, nodes, radius)
+    ascent = Ascent.of(sweep, losses, sweep.region)
+    done = sweep.empty | (torch.maximum(sweep.cost, nodes.least) >= radius)
+    goal = torch.where(done, -torch.inf, radius - sweep.cost) * (1 + GOAL_EXCESS)
+    slopes = torch.where(nodes.slopes.isnan() | ~ascent.free, ascent.below, nodes.slopes)
+    first = sweep.bound_loss(slopes, nodes.duals)[0].value
+    most = torch.as_tensor(steps, device=goal.device)
+    return _evaluated(
+        ascent, sweep, nodes, climb(ascent, slopes, nodes.duals, first, most, goal), radius
+    )
 
 
 def _evaluated(
     ascent: Ascent,
-    sweep: BoundPropagation,
+    sweep: NodePropagation,
     nodes: Nodes,
     best: tuple[Tensor, Tensor],
     radius: Tensor,
 ) -> Evaluated:
-    """The bounds with the best slopes and multipliers, rounding included."""
-    least, coef, const = bound_by(sweep, ascent.losses, ascent.region, *best)
-    low, high = _ranges(sweep.ranges, ascent.graph, coef)
-    cut, level = _cut(ascent.losses, radius, coef, const)
+    """The bounds with the best slopes and multipliers, rounding included.
+
+    The score of splitting a unit is the loss that the constant of its upper bound costs, and a
+    small term for its range.
+    """
+    least, coef, const = sweep.bound_loss(*best)
+    value = torch.where(sweep.empty, torch.inf, sweep.cost + least.value)
+    low, high = _ranges(sweep.ranges, sweep.graph, coef)
     bounded = replace(
         nodes,
-        least=_value(ascent, sweep, least).maximum(nodes.least),
+        least=value.maximum(sweep.cost).maximum(nodes.least),
         low=low,
         high=high,
-        cut=cut,
-        level=level,
+        cut=-coef,
+        level=-const - sweep.losses.level + radius / sweep.losses.gain,
         slopes=best[0],
         duals=best[1],
     )
-    scores = _scores(ascent, bounded, least.multiplier[:, None] * ascent.coefs(*best))
-    box = ascent.region.box()
+    pull = least.multiplier[:, None] * ascent.coefs(*best)
+    scores = (-pull).clamp(min=0.0) * ascent.above_shift
+    scores = scores + RANGE_WEIGHT * pull.abs() * torch.minimum(-low, high)
+    can_split = ascent.free & switches(sweep.graph).to(pull.device)
+    scores = pad(torch.where(can_split, scores, -1.0), (0, 1), value=-1.0)
+    box = sweep.region.box()
     return Evaluated(bounded, least.point, scores, coef.abs() * (box.upper - box.lower))
-
-
-def _value(ascent: Ascent, sweep: BoundPropagation, least: Least) -> Tensor:
-    """Bounds of the losses, with the costs of the centres; infinite for nodes without points."""
-    cost = ascent.losses.cost(ascent.region.centre)
-    return torch.where(sweep.empty, torch.inf, cost + least.value).maximum(cost)
-
-
-def _cut(losses: Losses, radius: Tensor, coef: Tensor, const: Tensor) -> tuple[Tensor, Tensor]:
-    """The half-spaces that contain all points with losses below the radius."""
-    tolerated = torch.where(losses.gain.isinf(), 0.0, radius / losses.gain)
-    return -coef, -const - losses.level + tolerated
-
-
-def _ascended(
-    ascent: Ascent, sweep: BoundPropagation, nodes: Nodes, goal: Tensor, steps: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The slopes and multipliers after gradient steps, of all activations side by side."""
-    slopes = torch.where(nodes.slopes.isnan() | ~ascent.free, ascent.below, nodes.slopes)
-    first = bound_by(sweep, ascent.losses, ascent.region, slopes, nodes.duals)[0]
-    return climb(ascent, slopes, nodes.duals, first.value, steps.to(goal.device), goal)
-
-
-def _scores(ascent: Ascent, nodes: Nodes, pull: Tensor) -> Tensor:
-    """Scores of splitting units: the loss that the constant of the upper bound costs, and a small
-    term for the range; `pull` holds the coefficients of all units.
-    """
-    if not pull.shape[1]:
-        return pull.new_full((len(pull), 1), -1.0)
-    cost = (-pull).clamp(min=0.0) * ascent.above_shift
-    scores = cost + RANGE_WEIGHT * pull.abs() * torch.minimum(-nodes.low, nodes.high)
-    can_split = ascent.free & switches(ascent.graph).to(pull.device)
-    return torch.where(can_split, scores, -1.0)
 
 
 def _ranges(ranges: list[Range], graph: Graph, like: Tensor) -> Range:

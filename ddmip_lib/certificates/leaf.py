@@ -18,12 +18,10 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from ..bounds.graph import Graph
-from ..bounds.propagation import BoundPropagation
 from ..pricing.pricing_problem import MIN_LOGIT
 from ..programs.lp import LPSolver
 from ..programs.program import Program, Rows
-from .bounding import bound_by, sweep_of
-from .cut_ball import CutBall
+from .bounding import NodePropagation, propagated
 from .losses import Losses
 from .nodes import Nodes, by_activation
 
@@ -60,13 +58,12 @@ def solve_leaves(
         Points at which the bounds are nearly attained, (k, p).
     """
     nodes = replace(nodes, splits=torch.where(nodes.low >= 0, 1, -1).to(torch.int8))
-    sweep, region, cost = sweep_of(graph, losses, nodes, radius)
-    programs = _leaf_programs(sweep, nodes.splits, losses, region, radius)
+    sweep = propagated(graph, losses, nodes, radius)
+    region = sweep.region
+    programs = _leaf_programs(sweep, nodes.splits, radius)
     proposed, steps = (torch.from_numpy(part).to(radius.device) for part in _solved(programs))
-    bounds = [
-        bound_by(sweep, losses, region, None, duals)[0].value for duals in (proposed, nodes.duals)
-    ]
-    value = torch.where(sweep.empty, torch.inf, cost + torch.maximum(*bounds))
+    bounds = [sweep.bound_loss(None, duals)[0].value for duals in (proposed, nodes.duals)]
+    value = torch.where(sweep.empty, torch.inf, sweep.cost + torch.maximum(*bounds))
     points = region.centre + steps[:, 0] - steps[:, 1]
     return value.maximum(nodes.least), points.clamp(region.lower, region.upper)
 
@@ -85,12 +82,11 @@ def _solved(programs: list[Program]) -> tuple[ndarray, ndarray]:
     return duals, steps
 
 
-def _leaf_programs(
-    sweep: BoundPropagation, splits: Tensor, losses: Losses, region: CutBall, radius: Tensor
-) -> list[Program]:
+def _leaf_programs(sweep: NodePropagation, splits: Tensor, radius: Tensor) -> list[Program]:
     """The linear programs of leaves, with the columns: steps up, steps down, output that counts,
     violation of the splits. The last constraint is the linear bound of the output that counts.
     """
+    losses = sweep.losses
     is_class = losses.gain.isinf()[:, None]
     gain = torch.where(is_class, 0.0, losses.gain[:, None])
     violation_cost = VIOLATION_COST_PER_RADIUS * radius.clamp(min=MIN_COST_RADIUS)
@@ -98,8 +94,8 @@ def _leaf_programs(
     most = torch.where(is_class, 2 * MIN_LOGIT, losses.level[:, None])
     lower = torch.zeros_like(cost)
     lower[:, -2:-1] = torch.where(is_class, most, -torch.inf)
-    upper = torch.cat([*region.rooms, most, torch.full_like(most, torch.inf)], 1)
-    arrays = cost, *_constraints(sweep, splits, region.centre), lower, upper
+    upper = torch.cat([*sweep.region.rooms, most, torch.full_like(most, torch.inf)], 1)
+    arrays = cost, *_constraints(sweep, splits), lower, upper
     continuous = np.zeros(cost.shape[1], dtype=bool)
     return [
         Program(c, Rows.of(csr_matrix(rows)), b - np.inf, b, low, high, continuous)
@@ -107,9 +103,10 @@ def _leaf_programs(
     ]
 
 
-def _constraints(sweep: BoundPropagation, splits: Tensor, centre: Tensor) -> tuple[Tensor, Tensor]:
+def _constraints(sweep: NodePropagation, splits: Tensor) -> tuple[Tensor, Tensor]:
     """Coefficients and limits of the splits, and of the output that counts: at most the output."""
     graph = sweep.graph
+    centre = sweep.region.centre
     signs = [*by_activation(graph, splits), torch.ones_like(splits[:, :1])]
     ends = [*graph.hidden, len(graph.nodes) - 1]
     forms = [

@@ -24,7 +24,7 @@ from ddmip_lib import BigM
 from ddmip_lib.bounds import Ball, Box, Graph, crown, network_graph, optimised_crown
 from ddmip_lib.certificates import unit_search
 from ddmip_lib.certificates.ascent import Ascent
-from ddmip_lib.certificates.bounding import evaluate, ranges_in_balls, sweep_of
+from ddmip_lib.certificates.bounding import evaluate, propagated, ranges_in_balls
 from ddmip_lib.certificates.cut_ball import CutBall
 from ddmip_lib.certificates.leaf import solve_leaves
 from ddmip_lib.certificates.losses import Losses, least_loss, losses_at
@@ -266,7 +266,8 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
     nodes = roots(rows.graph, rows.losses)
     nodes.splits = torch.from_numpy(draw.integers(-1, 2, nodes.splits.shape)).to(torch.int8)
     with torch.no_grad():
-        sweep, region, _ = sweep_of(rows.graph, rows.losses, nodes, rows.possible)
+        sweep = propagated(rows.graph, rows.losses, nodes, rows.possible)
+    region = sweep.region
     lines = [sweep.lines[index] for index in rows.graph.activations]
     slopes = [
         torch.where(line.free, torch.from_numpy(draw.random(line.free.shape)), line.below)
