@@ -97,8 +97,8 @@ MUTATIONS = [
     Mutation(
         "rows-that-a-part-never-had-stay-open",
         "ddmip_lib/certificates/cluster.py",
-        "self._record(assigned.rows)",
         "self._record(rows)",
+        "self._record(rows[np.isfinite(loss_bound)])",
         (STALE,),
     ),
     Mutation(

@@ -81,8 +81,8 @@ class Ascent:
     split: Tensor
 
     @classmethod
-    def of(cls, sweep: BoundPropagation, losses: Losses, region: Ball) -> "Ascent":
-        """Collect the data from a bound propagation over the nodes."""
+    def of(cls, sweep: BoundPropagation, losses: Losses, region: Ball, splits: Tensor) -> "Ascent":
+        """Collect the data from a bound propagation over the nodes, with the signs of the splits."""
 
         def joined(name: str) -> Tensor:
             parts = [getattr(sweep.lines[index], name) for index in sweep.graph.activations]
@@ -97,7 +97,7 @@ class Ascent:
             joined("above"),
             joined("above_shift"),
             joined("free").bool(),
-            concatenated(sweep.splits or (), region.centre),
+            splits,
         )
 
     def __getitem__(self, rows: Tensor) -> "Ascent":

@@ -201,7 +201,7 @@ def evaluate(
         The bounds, and what the children of the nodes can start from.
     """
     sweep = propagated(graph, losses, nodes, radius)
-    ascent = Ascent.of(sweep, losses, sweep.region)
+    ascent = Ascent.of(sweep, losses, sweep.region, nodes.splits)
     done = sweep.empty | (torch.maximum(sweep.cost, nodes.least) >= radius)
     goal = torch.where(done, -torch.inf, radius - sweep.cost) * (1 + GOAL_EXCESS)
     slopes = torch.where(nodes.slopes.isnan() | ~ascent.free, ascent.below, nodes.slopes)

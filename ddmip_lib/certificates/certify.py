@@ -257,9 +257,9 @@ class _Proof:
         instance = self.run.instance
         graphs: dict[int, Graph] = {}
         for number in map(int, set(blocks.predictor)):
-            graph = instance.graph(number)
-            gives_class = instance.predictors[number].gives_class
-            graphs[number] = graph.before_relu() if gives_class else graph
+            graphs[number] = instance.graph(number)
+            if instance.predictors[number].gives_class:
+                graphs[number] = graphs[number].before_relu()
         return graphs
 
     def found_prices(self, incumbent: Incumbent, blocks: Blocks) -> ndarray:

@@ -97,16 +97,14 @@ class SliceSummary(NamedTuple):
     name
         Unique name of the slice; empty if it received the result of another slice than the one it
         was to continue.
-    position
-        Rows of this part, as positions among the rows of the search.
     found
-        Losses of these rows, and the nodes that the slice evaluated.
+        For each row of the search, the loss over the nodes of this part, and how many nodes the
+        slice evaluated.
     unfathomed
         Number of unfathomed nodes of each row.
     """
 
     name: str = ""
-    position: ndarray | None = None
     found: LossBounds | None = None
     unfathomed: ndarray | None = None
 
@@ -224,7 +222,7 @@ class ClusterSearch:
 
     def _continue(self, summary: Any) -> None:
         """Record the bounds of a slice that has ended, and submit the next one."""
-        name, position, found, unfathomed = summary.result(
+        name, found, unfathomed = summary.result(
             timeout=max(WAIT_AFTER_DEADLINE, self.deadline - now())
         )
         assigned = self.assigned.pop(summary)
@@ -234,20 +232,17 @@ class ClusterSearch:
                 loss_bound = assigned.loss_bound[kept]
                 self._begin(assigned._replace(rows=assigned.rows[kept], loss_bound=loss_bound))
             return
-        rows = assigned.rows[position]
+        rows = assigned.rows
         known = self.state.loss_known
         known[rows] = np.minimum(known[rows], found.loss_known.numpy())
         going = (unfathomed > 0) & (now() < self.deadline)  # after the deadline none continues
         loss_bound = found.loss_bound.numpy()
-        ended = rows[~going]
-        self.ended[ended] = np.minimum(self.ended[ended], loss_bound[~going])
+        self.ended[rows] = np.minimum(self.ended[rows], np.where(going, np.inf, loss_bound))
         if going.any():
-            loss_bound = np.where(going, loss_bound, np.inf)
-            self._submit_parts(
-                assigned._replace(rows=rows, loss_bound=loss_bound), name, int(unfathomed.sum())
-            )
+            rest = assigned._replace(loss_bound=np.where(going, loss_bound, np.inf))
+            self._submit_parts(rest, name, int(unfathomed.sum()))
         self.nodes[rows] += found.nodes.numpy()
-        self._record(assigned.rows)
+        self._record(rows)
 
     def _submit_parts(self, search: AssignedSearch, name: str, unfathomed: int) -> None:
         """Continue a search, in parts on the free workers if it has nodes enough for them."""
@@ -293,15 +288,14 @@ def _run_slice(
         The search without its network, which stays on the worker for the next slice.
     """
     graph = graphs[limits.number]
-    rows = torch.arange(len(loss_known))
     if not previous:
         search = ReLUBranchAndBound(graph, *start)
     elif start[0].name == previous:
-        rows, search = start[1].parts(limits.n_parts)[limits.part]
+        search = start[1].part(limits.part, limits.n_parts)
         search.graph = graph
     else:
         return SliceSummary(), None
-    search.possible = torch.minimum(search.possible, torch.from_numpy(loss_known)[rows])
+    search.possible = torch.minimum(search.possible, torch.from_numpy(loss_known))
     nodes_before = search.work.clone()
     deadline = now() + limits.until - time.time()
     with suppress(TimeOver), limited(deadline):  # an unfinished batch counts as unfathomed
@@ -310,4 +304,4 @@ def _run_slice(
     found = found._replace(nodes=found.nodes - nodes_before)
     unfathomed = search.unfathomed().numpy()
     del search.graph  # workers have it
-    return SliceSummary(uuid.uuid4().hex, rows.numpy(), found, unfathomed), search
+    return SliceSummary(uuid.uuid4().hex, found, unfathomed), search

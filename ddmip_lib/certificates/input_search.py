@@ -251,14 +251,13 @@ class SpatialBranchAndBound:
             error = np.abs(self.instance.with_outputs(node.point) - node.point)
         totals = np.zeros((2, len(node.lower) + 1))  # the last column is that of constant inputs
         for (predictor, sample), bounds in node.output_bounds.items():
-            mapping = self.instance.maps[predictor]
-            outputs = mapping.output[sample]
+            outputs = self.instance.maps[predictor].output[sample]
             weights = np.abs(bounds.linear[-1].weights)
             largest = np.maximum(weights[::2], weights[1::2])
             changes = (error[outputs], bounds.upper - bounds.lower)
             for total, change in zip(totals, changes, strict=True):
                 effect = (self.importance[outputs] * change) @ largest
-                np.add.at(total, mapping.index[sample], effect)
+                np.add.at(total, self.instance.maps[predictor].index[sample], effect)
         return [*totals[:, :-1], np.ones(len(node.lower))]
 
     def _split(self, node: BoxNode, variable: int) -> list[BoxNode]:
@@ -286,23 +285,24 @@ def optimise_bounds(batch: NetworkBatch, steps: int) -> None:
         Gradient steps.
     """
     moving = (batch.region.lower < batch.region.upper).any(1)
-    samples = [
-        (i, node, place)
-        for i, (node, place) in enumerate(batch.samples)
-        if node.point is not None and moving[i]
-    ]
-    if not samples:
+    known = torch.tensor([node.point is not None for node, _ in batch.samples])
+    selected = (moving & known).nonzero()[:, 0]
+    if not len(selected):
         return
-    selected = [i for i, _, _ in samples]
-    part = batch.region[selected]
+    samples = [batch.samples[i] for i in selected]
+    region = batch.region[selected]
     points = [
         replace(node, lower=node.point, upper=node.point).inputs(place).lower
-        for _, node, place in samples
+        for node, place in samples
     ]
-    point = torch.tensor(np.array(points)).clamp(part.lower, part.upper)
-    region = _BoxAroundPoint(part.lower, part.upper, point)
-    known = batch.bounds[selected].nodes
-    better = optimised_crown(batch.graph, region, steps=steps, known=known, tighten=False)
-    for (_, node, place), bounds in zip(samples, bounds_by_sample(better), strict=True):
+    point = torch.tensor(np.array(points)).clamp(region.lower, region.upper)
+    better = optimised_crown(
+        batch.graph,
+        _BoxAroundPoint(region.lower, region.upper, point),
+        steps=steps,
+        known=batch.bounds[selected].nodes,
+        tighten=False,
+    )
+    for (node, place), bounds in zip(samples, bounds_by_sample(better), strict=True):
         first = node.output_bounds[place]
         node.output_bounds[place] = first._replace(linear=first.linear + bounds.linear)

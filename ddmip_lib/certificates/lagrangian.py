@@ -246,11 +246,10 @@ def dual_value(
     box.bound_networks(bounds)
     network = box.weighted_lower_bound(of_outputs)
     box.tighten_outputs()
-    cost = instance.milp.sign * instance.milp.cost
-    cost[instance.free_inputs] -= of_inputs
-    cost[instance.outputs] -= of_outputs
     program = relaxed_program(instance, units, box.lower, box.upper)
-    program = replace(program, cost=cost)
+    program = replace(program, cost=instance.milp.sign * instance.milp.cost)
+    program.cost[instance.free_inputs] -= of_inputs
+    program.cost[instance.outputs] -= of_outputs
     minimum = prove(program, deadline=now() + time_limit).bound
     weights = network.weights[instance.free_inputs] + of_inputs
     ends = (weights * end[instance.free_inputs] for end in (box.lower, box.upper))

@@ -11,7 +11,7 @@ output misses: $h$ is the largest output that counts and $g$ the value of a unit
 the same with $h = 0$ and $g = \infty$.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -59,7 +59,7 @@ class Losses(Batch):
 
     def to(self, device: str | torch.device) -> "Losses":
         """Return the same losses with their tensors on another device."""
-        return Losses(*(getattr(self, part.name).to(device) for part in fields(self)))
+        return Losses(*(part.to(device) for part in vars(self).values()))
 
     def task(self) -> PricingProblem:
         """Return the problem of finding points with a small loss, for the steps of pricing."""

@@ -164,21 +164,16 @@ class LagrangianDual:
             program.integer[columns],
         )
 
-    def target(self, columns: ndarray) -> float:
-        """Return the bound with which the search of a component may end: its cost at the incumbent,
-        less a part of the tolerance.
-
-        Parameters
-        ----------
-        columns
-            Variables of the component.
+    def _target(self, columns: ndarray) -> float:
+        """The bound with which the search of a component may end: its cost at the incumbent, less a
+        part of the tolerance.
         """
-        incumbent = self.incumbent
-        if incumbent.values is None:
+        values = self.incumbent.values
+        if values is None:
             return np.inf
-        columns = columns[columns < len(incumbent.values)]
-        tolerance = incumbent_cost(incumbent) - cutoff(incumbent)
-        cost = float(self.cost[columns] @ incumbent.values[columns])
+        columns = columns[columns < len(values)]
+        tolerance = incumbent_cost(self.incumbent) - cutoff(self.incumbent)
+        cost = float(self.cost[columns] @ values[columns])
         return cost - 0.5 * (tolerance / len(self.components))
 
     def prove_all(self, deadline: float) -> None:
@@ -219,7 +214,7 @@ class LagrangianDual:
                 self.proved[number] = program.lower_bound(np.zeros(0))
                 self.complete[number] = True
                 continue
-            found = prove(program, self.target(columns), until, max_nodes=max_nodes)
+            found = prove(program, self._target(columns), until, max_nodes=max_nodes)
             self.nodes += found.nodes
             self.proved[number] = max(self.proved[number], found.bound)
             self.complete[number] = found.complete

@@ -1,6 +1,6 @@
 """Branch and bound on the units of a network, for many losses at once, in balls that grow."""
 
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
@@ -182,41 +182,32 @@ class ReLUBranchAndBound:
             batches -= 1
         return self.finished
 
-    def parts(self, count: int) -> list[tuple[Tensor, "ReLUBranchAndBound"]]:
-        """Partition the open nodes among several searches; this one remains unchanged.
+    def part(self, k: int, count: int) -> "ReLUBranchAndBound":
+        """Return one of several searches that share the open nodes; this one remains unchanged.
 
         Nodes of one loss stay together where possible; its leaves are those of the first search
-        with nodes of it. A loss is at least the smallest of the bounds that its searches prove.
+        with nodes of it. A loss is at least the smallest of the bounds that the searches prove;
+        that of a search without nodes of it is infinite.
 
         Parameters
         ----------
+        k
+            Number of the search.
         count : int
             The number of searches.
-
-        Returns
-        -------
-        list of pairs of Tensor and ReLUBranchAndBound
-            For each search the indices of its losses, and the search.
         """
         pool = concatenate(self.open)
         pool = pool[pool.row.argsort(stable=True)]
         leaves = concatenate(self.leaves)
-        part = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
-        first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, part, "amin")
-        leaf_part = first[leaves.row]
-        return [self._part(pool[part == k], leaves[leaf_part == k]) for k in range(count)]
-
-    def _part(self, nodes: Nodes, leaves: Nodes) -> tuple[Tensor, "ReLUBranchAndBound"]:
-        """The indices of the losses of some nodes, and a search on these nodes."""
-        rows = nodes.row.unique()
-        part = copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, (Tensor, Losses)):  # with one entry for each loss
-                setattr(part, name, value[rows])
-        part.open = [replace(nodes, row=torch.searchsorted(rows, nodes.row))]
-        part.leaves = [replace(leaves, row=torch.searchsorted(rows, leaves.row))]
+        number = torch.arange(len(pool), device=pool.row.device) * count // len(pool)
+        first = torch.full_like(self.work, count).scatter_reduce(0, pool.row, number, "amin")
+        part = deepcopy(self)
+        part.open = [pool[number == k]]
         part.selected = 0
-        return rows, part
+        part.leaves = [leaves[first[leaves.row] == k]]
+        part.active = part.unfathomed() > 0
+        part.floor[~part.active] = torch.inf
+        return part
 
     def step(self) -> None:
         """Evaluate one batch of nodes and branch on those that are not proved."""

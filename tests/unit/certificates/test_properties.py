@@ -274,7 +274,7 @@ def test_the_derivatives_of_a_step_are_those_of_automatic_differentiation(
         for line in lines
     ]
     duals = [torch.from_numpy(draw.exponential(0.1, line.free.shape)) for line in lines]
-    ascent = Ascent.of(sweep, rows.losses, region)
+    ascent = Ascent.of(sweep, rows.losses, region, nodes.splits)
     start = [concatenated(each, region.centre) for each in (slopes, duals)]
     value, *found = ascent.step(*start)
     moving = [part.requires_grad_() for part in (*slopes, *duals)]
@@ -674,29 +674,24 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
         ReLUBranchAndBound(rows.graph, rows.losses, rows.possible, 1e-4, steps=2) for _ in range(2)
     )
     assert whole.run(np.inf)
-    found = [torch.zeros_like(part) for part in whole.progress()]
-    at = torch.arange(len(rows.possible))
+    ended = torch.full_like(rows.possible, torch.inf)
     count = 1
     while not turns.run(np.inf, batches=1):
         state = turns
         before = state.progress()
-        for part, reached in zip(found, before, strict=True):
-            part[at] = reached
-        ((rest, turns),) = state.parts(1)
-        at = at[rest]
+        over = state.unfathomed() == 0
+        ended[over] = ended[over].minimum(before.loss_bound[over])
+        turns = state.part(0, 1)
+        assert (turns.progress().loss_bound[over] == torch.inf).all()
         turns.step()  # the state that it came from stays as it was
-        assert all(map(torch.equal, before, state.progress()))
-        ((_, again),) = state.parts(1)
-        assert all(
-            torch.equal(*ends)
-            for ends in zip((p[rest] for p in before), again.progress(), strict=True)
-        )
+        again = state.part(0, 1).progress()
+        for was, kept, part in zip(before, state.progress(), again, strict=True):
+            assert torch.equal(was, kept)
+            assert torch.equal(was[~over], part[~over])
         count += 2
     assert count > 1
-    for part, reached in zip(found, turns.progress(), strict=True):
-        part[at] = reached
-    assert (found[0] == whole.progress().loss_bound).all()
-    assert (found[2] == whole.work).all()
+    assert (turns.progress().loss_bound.minimum(ended) == whole.progress().loss_bound).all()
+    assert (turns.work == whole.work).all()
 
 
 @settings(max_examples=4, deadline=None)
@@ -716,18 +711,20 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
     if search.finished:
         event("too easy")
         return
-    parts = search.parts(count)
-    assert sum(part.unfathomed().sum() for _, part in parts) == search.unfathomed().sum()
-    assert sum(len(leaves) for _, part in parts for leaves in part.leaves) == sum(
+    parts = [search.part(k, count) for k in range(count)]
+    assert sum(part.unfathomed().sum() for part in parts) == search.unfathomed().sum()
+    assert sum(len(leaves) for part in parts for leaves in part.leaves) == sum(
         map(len, search.leaves)
     )
     ended[search.unfathomed() > 0] = torch.inf
-    for at, part in parts:
-        assert (part.unfathomed() > 0).all()
-        assert (part.progress().loss_bound >= search.progress().loss_bound[at]).all()
+    for part in parts:
+        own = part.unfathomed() > 0
+        assert own.any()
+        assert (part.progress().loss_bound[~own] == torch.inf).all()
+        assert (part.progress().loss_bound >= search.progress().loss_bound).all()
         part.run(np.inf, 40)
-        ended[at] = ended[at].minimum(part.progress().loss_bound)
+        ended = ended.minimum(part.progress().loss_bound)
     assert (ended <= rows.possible + 1e-9).all()
-    if whole.finished and all(part.finished for _, part in parts):
+    if whole.finished and all(part.finished for part in parts):
         event("compared")
         assert torch.allclose(ended, whole.progress().loss_bound, atol=2e-2)
