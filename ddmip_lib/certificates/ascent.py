@@ -82,7 +82,7 @@ class Ascent:
 
     @classmethod
     def of(cls, sweep: BoundPropagation, losses: Losses, region: Ball, splits: Tensor) -> "Ascent":
-        """Collect the data from a bound propagation over the nodes, with the signs of the splits."""
+        """Collect the data from a bound propagation over the nodes, with their splits."""
 
         def joined(name: str) -> Tensor:
             parts = [getattr(sweep.lines[index], name) for index in sweep.graph.activations]
