@@ -95,11 +95,12 @@ def _leaf_programs(sweep: NodePropagation, splits: Tensor, radius: Tensor) -> li
     lower = torch.zeros_like(cost)
     lower[:, -2:-1] = torch.where(is_class, most, -torch.inf)
     upper = torch.cat([*sweep.region.rooms, most, torch.full_like(most, torch.inf)], 1)
-    arrays = cost, *_constraints(sweep, splits), lower, upper
+    parts = cost, *_constraints(sweep, splits), lower, upper
+    arrays = [part.cpu().numpy() for part in parts]
     continuous = np.zeros(cost.shape[1], dtype=bool)
     return [
         Program(c, Rows.of(csr_matrix(rows)), b - np.inf, b, low, high, continuous)
-        for c, rows, b, low, high in zip(*(part.cpu().numpy() for part in arrays), strict=True)
+        for c, rows, b, low, high in zip(*arrays, strict=True)
     ]
 
 
