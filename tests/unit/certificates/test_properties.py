@@ -690,7 +690,9 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
             assert torch.equal(was[~over], part[~over])
         count += 2
     assert count > 1
-    assert (turns.progress().loss_bound.minimum(ended) == whole.progress().loss_bound).all()
+    ended = ended.minimum(turns.progress().loss_bound)
+    expected = whole.progress().loss_bound
+    assert (ended == expected).all()
     assert (turns.work == whole.work).all()
 
 
@@ -720,10 +722,12 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
     for part in parts:
         own = part.unfathomed() > 0
         assert own.any()
-        assert (part.progress().loss_bound[~own] == torch.inf).all()
-        assert (part.progress().loss_bound >= search.progress().loss_bound).all()
+        begun = part.progress().loss_bound
+        assert (begun[~own] == torch.inf).all()
+        assert (begun >= search.progress().loss_bound).all()
         part.run(np.inf, 40)
-        ended = ended.minimum(part.progress().loss_bound)
+        reached = part.progress().loss_bound
+        ended = ended.minimum(reached)
     assert (ended <= rows.possible + 1e-9).all()
     if whole.finished and all(part.finished for part in parts):
         event("compared")
