@@ -691,8 +691,7 @@ def test_a_turn_of_a_search_ends_after_a_number_of_batches_and_can_go_on() -> No
         count += 2
     assert count > 1
     ended = ended.minimum(turns.progress().loss_bound)
-    expected = whole.progress().loss_bound
-    assert (ended == expected).all()
+    assert (ended == whole.progress().loss_bound).all()
     assert (turns.work == whole.work).all()
 
 
@@ -726,8 +725,7 @@ def test_parts_of_a_search_share_its_nodes_and_prove_together_what_it_proves(
         assert (begun[~own] == torch.inf).all()
         assert (begun >= search.progress().loss_bound).all()
         part.run(np.inf, 40)
-        reached = part.progress().loss_bound
-        ended = ended.minimum(reached)
+        ended = ended.minimum(part.progress().loss_bound)
     assert (ended <= rows.possible + 1e-9).all()
     if whole.finished and all(part.finished for part in parts):
         event("compared")
