@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy import ndarray
 
-from ..clock import seconds_to_deadline
+from ..clock import check_time, seconds_to_deadline
 from ..model.instance import Instance
 from ..programs import Program
 from ..programs.mip import MIPResult, solve_program, solve_with_scip
@@ -69,53 +69,20 @@ class TrialPoint(NamedTuple):
         return self.cost + price * self.infeasibility
 
 
-Term = tuple[ndarray, ndarray, ndarray | float]
-"""Entries of a matrix as triplets: rows, columns, and coefficients (or one for all of them)."""
-
-
 class Constraints(NamedTuple):
-    """Linear constraints with two sides, their matrix in coordinate format.
+    """Linear constraints ``lower <= matrix @ v <= upper`` on the first variables v of a program.
 
     Attributes
     ----------
-    row, column, weight : np.ndarray
-        Rows, columns and coefficients of the entries; columns are numbers of variables.
+    matrix : sp.csr_matrix
+        Coefficients, with a column for each of these variables.
     lower, upper : np.ndarray
         Left- and right-hand sides, infinite where there is none.
     """
 
-    row: ndarray
-    column: ndarray
-    weight: ndarray
+    matrix: sp.csr_matrix
     lower: ndarray
     upper: ndarray
-
-    @classmethod
-    def of(cls, matrix: sp.csr_matrix, lower: ndarray, upper: ndarray) -> Self:
-        """Return the constraints ``lower <= matrix @ v <= upper``."""
-        return cls.terms(lower, upper, entries(matrix))
-
-    @classmethod
-    def terms(cls, lower: ndarray, upper: ndarray, *terms: Term) -> Self:
-        """Return constraints whose matrix is the sum of several terms."""
-        triplets = zip(*(np.broadcast_arrays(*term) for term in terms), strict=True)
-        return cls(*[*map(np.concatenate, triplets), lower, upper])
-
-    @classmethod
-    def stack(cls, parts: list["Constraints"]) -> Self:
-        """Return several sets of constraints as one, in their order."""
-        first = 0
-        shifted = []
-        for part in parts:
-            shifted.append(part._replace(row=part.row + first))
-            first += len(part.lower)
-        return cls(*map(np.concatenate, zip(*shifted, strict=True)))
-
-
-def entries(matrix: sp.csr_matrix) -> Term:
-    """Return the nonzero entries of a matrix."""
-    found = matrix.tocoo()
-    return found.row, found.col, found.data
 
 
 class ElasticModel:
@@ -160,18 +127,20 @@ class ElasticModel:
         self.seed = seed
         self.work = 0.0
         self.cost = s.sign * s.cost
-        self.lower = s.lower.copy()
-        self.upper = s.upper.copy()
-        self.constraints = Constraints.of(s.rows, s.row_lower, s.row_upper)
+        self.bounds: Ends = s.lower.copy(), s.upper.copy()
+        self.constraints = Constraints(s.rows, *s.sides)
         self.inputs = instance.free_inputs
         self.range = s.upper[self.inputs] - s.lower[self.inputs]
         self.integer = s.integer[self.inputs]
         self.binary = self.integer & (self.range == 1)
         self.outputs = instance.outputs
-        self.n_slacks = 2 * len(self.outputs)
+        self.n_columns = s.n_variables + 2 * len(self.outputs)  # without distances
+        self.selected_outputs = sp.eye(s.n_variables, format="csr")[self.outputs]
         self.classes = instance.classes
         self.units = self._sizes()
         self.output_units = np.where(self.classes, 1.0, self.units)
+        unit = sp.diags(self.output_units)
+        self.outputs_and_slack = sp.hstack([self.selected_outputs, -unit, unit], format="csr")
         self.objective_unit = self._objective_unit()
 
     def _sizes(self) -> ndarray:
@@ -221,7 +190,7 @@ class ElasticModel:
         at = self.inputs
         width = radius * self.range
         width = np.where(self.integer, np.maximum(1.0, np.round(width)), width)
-        bounds = self.lower.copy(), self.upper.copy()
+        bounds = self.bounds[0].copy(), self.bounds[1].copy()
         tighten_at(bounds, at, point[at] - width, point[at] + width)
         return bounds
 
@@ -281,10 +250,8 @@ class ElasticModel:
         predicted = self.instance.with_outputs(values)[self.outputs]
         if not np.isfinite(predicted).all():
             return None
-        bounds = fixed_bounds((self.lower, self.upper), self.inputs, values)
-        row = np.arange(len(predicted))
-        terms = (row, self.outputs, 1.0), *self._slack(row, self.output_units)
-        tied = Constraints.terms(predicted, predicted, *terms)
+        bounds = fixed_bounds(self.bounds, self.inputs, values)
+        tied = Constraints(self.outputs_and_slack, predicted, predicted)
         return self._trial_point([tied], bounds, price, seconds)
 
     def nearest(self, target: ndarray, seconds: float = np.inf) -> ndarray | None:
@@ -305,7 +272,7 @@ class ElasticModel:
         np.ndarray or None
             A point of the user's constraints; None if the solver finds none.
         """
-        return self.fit(target, None, (self.lower, self.upper), seconds)
+        return self.fit(target, None, self.bounds, seconds)
 
     def fit(
         self, target: ndarray, tangent: Tangent | None, bounds: Ends, seconds: float = np.inf
@@ -335,7 +302,7 @@ class ElasticModel:
         parts = []
         if tangent is not None:
             parts = self._linearisation(tangent, bounds)
-            cost = np.pad(cost, (0, self.n_slacks), constant_values=LINEARISATION_PENALTY)
+            cost = np.pad(cost, (0, self.n_columns - n), constant_values=LINEARISATION_PENALTY)
         parts.append(self._distance(self.inputs, target, len(cost)))
         program = self._program(np.append(cost, 1.0 / self.range), parts, bounds)
         found = self._run_solver(program, seconds).point
@@ -356,7 +323,7 @@ class ElasticModel:
         np.ndarray or None
             A point of the user's constraints; None if the solver finds none.
         """
-        return self._run_solver(self._program(cost, [], (self.lower, self.upper)), seconds).point
+        return self._run_solver(self._program(cost, [], self.bounds), seconds).point
 
     def merits(self, points: ndarray, price: float, unit: ndarray) -> tuple[ndarray, ndarray]:
         """Return the l1 merits of points as they are, and their signed constraint violations.
@@ -396,49 +363,39 @@ class ElasticModel:
         np.ndarray or None
             Values of all variables and binaries; None if the solver finds none.
         """
-        program = self._program(self.cost, parts, (self.lower, self.upper), binary=True)
+        program = self._program(self.cost, parts, self.bounds, binary=True)
         return self._run_solver(program, start=start).point
 
     def _linearisation(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
-        """Constraints that tie the outputs to the linearisation of their networks, up to slack."""
-        return [self._regression(tangent), *self._classification(tangent, bounds)]
+        """Constraints that tie the outputs to the linearisation of their networks, up to slack.
 
-    def _regression(self, tangent: Tangent) -> Constraints:
-        """Constraints y - J v - slack = offset of the outputs that are not classes."""
-        regression = np.flatnonzero(~self.classes)
+        Those of the outputs that are not classes are y - J v - slack = offset.
+        """
+        regression = ~self.classes
+        error = self.outputs_and_slack - _widened(tangent.jacobian, self.n_columns)
         offset = tangent.offset[regression]
-        return Constraints.terms(
-            offset,
-            offset,
-            entries(-tangent.jacobian[regression]),
-            (np.arange(len(regression)), self.outputs[regression], 1.0),
-            *self._slack(regression, self.units[regression]),
-        )
-
-    def _slack(self, outputs: ndarray, unit: ndarray) -> tuple[Term, Term]:
-        """The terms -unit p and +unit q of the slacks of some outputs."""
-        row = np.arange(len(outputs))
-        positive = self.milp.n_variables + outputs  # columns of p, then those of q
-        negative = positive + len(self.outputs)
-        return (row, positive, -unit), (row, negative, unit)
+        parts = [Constraints(error[regression], offset, offset)]
+        if self.classes.any():
+            parts += self._classification(tangent, bounds)
+        return parts
 
     def _classification(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
         """Big-M constraints that tie a class to the sign of its logit, up to slack."""
-        classes = np.flatnonzero(self.classes)
-        offset = tangent.offset[classes]
-        margin = LOGIT_STEP_MARGIN * self.units[classes]
-        missing = np.full(len(classes), np.inf)
-        lowest, highest = _range_of_linearisation(tangent.jacobian[classes], offset, bounds)
+        classes = self.classes
+        missing = np.full(int(classes.sum()), np.inf)
+        margin = LOGIT_STEP_MARGIN * self.units
+        lowest, highest = _range_of_linearisation(tangent, bounds)
         big_m_on = np.maximum(0.0, margin - lowest)
         big_m_off = np.maximum(0.0, highest)
-        above, below = self._slack(classes, -self.units[classes])
-        logits = entries(tangent.jacobian[classes])
-        switches = np.arange(len(classes)), self.outputs[classes]
+        above = tangent.jacobian - sp.diags(big_m_on) @ self.selected_outputs
+        below = tangent.jacobian - sp.diags(big_m_off) @ self.selected_outputs
+        unit = sp.diags(self.units)
+        above = sp.hstack([above, unit, 0.0 * unit], format="csr")[classes]
+        below = sp.hstack([below, 0.0 * unit, -unit], format="csr")[classes]
+        least = (margin - big_m_on - tangent.offset)[classes]
         return [
-            Constraints.terms(
-                margin - big_m_on - offset, missing, logits, (*switches, -big_m_on), above
-            ),
-            Constraints.terms(-missing, -offset, logits, (*switches, -big_m_off), below),
+            Constraints(above, least, missing),
+            Constraints(below, -missing, -tangent.offset[classes]),
         ]
 
     def _moves(self, point: ndarray, radius: float | ndarray) -> list[Constraints]:
@@ -447,38 +404,30 @@ class ElasticModel:
             return []
         most_moves = max(2.0, 2.0 * float((radius * self.integer).sum()))
         general = self.inputs[self.integer & ~self.binary]
-        first = self.milp.n_variables + self.n_slacks
         switch = self.inputs[self.binary]
         direction = 1.0 - 2.0 * (point[switch] - self.milp.lower[switch])
-        column = np.concatenate([switch, first + np.arange(len(general))])
-        weight = np.concatenate([direction, np.ones(len(general))])
-        entries = np.zeros(len(column), dtype=int), column, weight
+        moves = np.repeat([[0.0, 1.0]], [self.n_columns, len(general)], axis=1)
+        moves[:, switch] = direction
         upper = np.array([most_moves + direction @ point[switch]])
-        total = Constraints.terms(np.array([-np.inf]), upper, entries)
-        return [self._distance(general, point, first), total]
+        total = Constraints(sp.csr_matrix(moves), np.array([-np.inf]), upper)
+        return [self._distance(general, point, self.n_columns), total]
 
     def _distance(self, variables: ndarray, target: ndarray, first: int) -> Constraints:
         """Constraints t >= |v - target| for some variables; the columns of t begin at `first`."""
-        count = len(variables)
-        row = np.arange(count)
-        distance = first + row
-        missing = np.full(count, np.inf)
+        selected = sp.eye(first, format="csr")[variables]
+        distance = sp.eye(len(variables))
+        matrix = sp.bmat([[selected, -distance], [selected, distance]], format="csr")
         goal = target[variables]
-        return Constraints.terms(
-            np.concatenate([-missing, goal]),
-            np.concatenate([goal, missing]),
-            (row, variables, 1.0),
-            (row, distance, -1.0),
-            (count + row, variables, 1.0),
-            (count + row, distance, 1.0),
-        )
+        missing = np.full(len(variables), np.inf)
+        lower = np.concatenate([-missing, goal])
+        return Constraints(matrix, lower, np.concatenate([goal, missing]))
 
     def _trial_point(
         self, parts: list[Constraints], bounds: Ends, price: float, seconds: float
     ) -> TrialPoint | None:
         """Minimise cost plus penalised slack."""
         n = self.milp.n_variables
-        cost = np.pad(self.cost, (0, self.n_slacks), constant_values=price)
+        cost = np.pad(self.cost, (0, self.n_columns - n), constant_values=price)
         found = self._run_solver(self._program(cost, parts, bounds), seconds).point
         if found is None:
             return None
@@ -492,15 +441,15 @@ class ElasticModel:
         """The user's and further constraints; columns after the user's variables are nonnegative
         or binary, those after the end of `cost` have cost zero.
         """
-        stacked = Constraints.stack([self.constraints, *parts])
-        width = max(len(cost), int(stacked.column.max(initial=-1)) + 1)
+        matrices, lower, upper = zip(self.constraints, *parts, strict=True)
+        width = max(len(cost), *(matrix.shape[1] for matrix in matrices))
         n_added = width - self.milp.n_variables
-        weights = stacked.weight, (stacked.row, stacked.column)
+        wide = [_widened(matrix, width) for matrix in matrices]
         return Program(
             np.pad(cost, (0, width - len(cost))),
-            Rows.of(sp.csr_matrix(weights, shape=(len(stacked.lower), width))),
-            stacked.lower,
-            stacked.upper,
+            Rows.of(sp.vstack(wide, format="csr")),
+            np.concatenate(lower),
+            np.concatenate(upper),
             np.pad(bounds[0], (0, n_added)),
             np.pad(bounds[1], (0, n_added), constant_values=1.0 if binary else np.inf),
             np.pad(self.milp.integer, (0, n_added), constant_values=binary),
@@ -516,6 +465,24 @@ class ElasticModel:
             result = solve_program(program, seconds, seed=self.seed, start=start)
         self.work += result.work
         return result
+
+
+def set_outputs(instance: Instance, points: ndarray) -> None:
+    """Evaluate each network at several points together, and write its outputs into them.
+
+    Parameters
+    ----------
+    instance : Instance
+        The model with its networks.
+    points : np.ndarray
+        One full assignment in each row.
+    """
+    for predictor, mapping in instance.networks:
+        check_time()
+        inputs = np.where(mapping.index >= 0, points[:, mapping.index], mapping.constant)
+        raw = predictor.raw(inputs.reshape(-1, mapping.index.shape[1]))
+        values = predictor.outputs_of(raw).reshape(len(points), -1)
+        points[:, mapping.output.ravel()] = values
 
 
 def fixed_bounds(bounds: Ends, variables: ndarray, values: ndarray) -> Ends:
@@ -535,28 +502,33 @@ def fixed_bounds(bounds: Ends, variables: ndarray, values: ndarray) -> Ends:
     tuple of np.ndarray
         Lower and upper bounds.
     """
-    lower = bounds[0].copy()
-    upper = bounds[1].copy()
-    lower[variables] = values[variables]
-    upper[variables] = values[variables]
-    return lower, upper
+    fixed = bounds[0].copy(), bounds[1].copy()
+    for end in fixed:
+        end[variables] = values[variables]
+    return fixed
+
+
+def _widened(matrix: sp.csr_matrix, width: int) -> sp.csr_matrix:
+    """Append columns of zeros."""
+    entries = matrix.data, matrix.indices, matrix.indptr
+    return sp.csr_matrix(entries, (matrix.shape[0], width))
 
 
 def _finite(values: ndarray) -> ndarray:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _range_of_linearisation(jacobian: sp.csr_matrix, offset: ndarray, bounds: Ends) -> Ends:
-    """Smallest and largest values of linear functions in a box.
+def _range_of_linearisation(tangent: Tangent, bounds: Ends) -> Ends:
+    """Smallest and largest values of the linearisation in a box.
 
     Infinite bounds are replaced by 0: inputs of networks have finite ones.
     """
     low = _finite(bounds[0])
     high = _finite(bounds[1])
-    positive = jacobian.maximum(0)
-    negative = jacobian.minimum(0)
-    lowest = offset + positive @ low + negative @ high
-    highest = offset + positive @ high + negative @ low
+    positive = tangent.jacobian.maximum(0)
+    negative = tangent.jacobian.minimum(0)
+    lowest = tangent.offset + positive @ low + negative @ high
+    highest = tangent.offset + positive @ high + negative @ low
     return lowest, highest
 
 

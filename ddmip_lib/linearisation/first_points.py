@@ -9,7 +9,7 @@ from ..model.incumbent import MAX_SECONDS_FOR_START, START_TIME_FRACTION, Incumb
 from ..model.instance import Instance
 from ..model.verification import TOLERANCE
 from ..programs.scip import relative_violation
-from .elastic import ElasticModel
+from .elastic import ElasticModel, set_outputs
 
 # Random points of the box besides its middle and two corners.
 RANDOM_CANDIDATES = 64
@@ -45,15 +45,16 @@ def submit_first_points(run: Run, incumbent: Incumbent) -> str:
     if incumbent.values is not None or run.time_limit <= 0:
         return ""
     search = _FirstPoints(run, incumbent)
-    kinds = {"of the box of the network inputs": search.by_box}
-    kinds["of the constraints without networks"] = search.by_constraints
-    names = list(kinds)
-    if search.others_are_integer:
-        names.reverse()
+    kinds = [
+        ("of the box of the network inputs", search.by_box),
+        ("of the constraints without networks", search.by_constraints),
+    ]
+    if (search.others & incumbent.instance.milp.integer).any():
+        kinds.reverse()
     tried = []
-    for name in names:
+    for name, submit in kinds:
         tried.append(name)
-        if kinds[name]():
+        if submit():
             break
     return f"points {' and '.join(tried)}"
 
@@ -67,31 +68,23 @@ class _FirstPoints:
         self.rng = np.random.default_rng(run.seed)
         self.elastic = ElasticModel(incumbent.screening_instance, run.seed)
         self.deadline = now() + min(MAX_SECONDS_FOR_START, START_TIME_FRACTION * run.time_limit)
+        milp = self.instance.milp
+        self.free = milp.lower < milp.upper
+        self.free[self.instance.outputs] = False
+        self.others = self.free.copy()  # free variables that are neither inputs nor outputs
+        self.others[self.instance.free_inputs] = False
 
     @property
     def seconds_left(self) -> float:
         return max(self.deadline - now(), 0.0)
-
-    @property
-    def others_are_integer(self) -> bool:
-        """Whether a completion of network inputs has to find values of integer variables."""
-        return bool((self.others & self.instance.milp.integer).any())
-
-    @property
-    def others(self) -> ndarray:
-        """Mask of the free variables that are neither inputs nor outputs."""
-        milp = self.instance.milp
-        others = (milp.lower < milp.upper) & ~self.instance.is_output
-        others[self.instance.free_inputs] = False
-        return others
 
     def by_box(self) -> bool:
         """Submit points of the box; return whether one is feasible."""
         milp = self.instance.milp
         inputs = self.instance.free_inputs
         count = min(RANDOM_CANDIDATES, MAX_CANDIDATE_VALUES // milp.n_variables)
-        parts = self.rng.random((count, len(inputs)))
-        parts = np.vstack([np.outer([0.5, 0.0, 1.0], np.ones(len(inputs))), parts])
+        ends = np.repeat([[0.5], [0.0], [1.0]], len(inputs), axis=1)
+        parts = np.vstack([ends, self.rng.random((count, len(inputs)))])
         points = np.tile(np.clip(0.0, milp.lower, milp.upper), (len(parts), 1))
         points[:, inputs] = milp.lower[inputs] + parts * self.elastic.range
         return self._submit_best(points)
@@ -108,14 +101,12 @@ class _FirstPoints:
     def by_constraints(self) -> bool:
         """Submit points of the constraints without networks; return whether one is feasible."""
         milp = self.instance.milp
-        free = milp.lower < milp.upper
-        free[self.instance.outputs] = False
         size = np.where(np.isfinite(milp.upper - milp.lower), milp.upper - milp.lower, 1.0)
         found = []
         for number in range(1 + RANDOM_OBJECTIVES):
             drawn = self.rng.normal(size=milp.n_variables) / np.maximum(size, 1e-9)
             cost = self.elastic.cost if number == 0 else drawn
-            point = self.elastic.minimise(np.where(free, cost, 0.0), self.seconds_left)
+            point = self.elastic.minimise(np.where(self.free, cost, 0.0), self.seconds_left)
             if point is None or not self.seconds_left:
                 break
             found.append(np.clip(point, milp.lower, milp.upper))
@@ -135,7 +126,7 @@ class _FirstPoints:
         """
         milp = self.instance.milp
         points = self.instance.rounded(points)
-        self._evaluate(points)
+        set_outputs(self.instance, points)
         decided = abs(milp.rows) @ self.others.astype(float) == 0
         activity = points @ milp.rows[decided].T
         sides = milp.row_lower[decided], milp.row_upper[decided]
@@ -146,12 +137,3 @@ class _FirstPoints:
         violation = np.where(violation <= TOLERANCE, 0.0, violation)
         order = np.lexsort([points @ self.elastic.cost, violation])
         return [points[k] for k in order[:MAX_COMPLETED] if np.isfinite(violation[k])]
-
-    def _evaluate(self, points: ndarray) -> None:
-        """Evaluate each network at all points together, and write its outputs into them."""
-        for predictor, mapping in self.instance.networks:
-            check_time()
-            inputs = np.where(mapping.index >= 0, points[:, mapping.index], mapping.constant)
-            raw = predictor.raw(inputs.reshape(-1, mapping.index.shape[1]))
-            values = predictor.outputs_of(raw).reshape(len(points), -1)
-            points[:, mapping.output.ravel()] = values

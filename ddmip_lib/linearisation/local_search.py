@@ -3,8 +3,7 @@
 import numpy as np
 from numpy import ndarray
 
-from ..clock import check_time
-from .elastic import ElasticModel, TrialPoint
+from .elastic import ElasticModel, TrialPoint, fixed_bounds, set_outputs
 
 # Neighbours by one move, and as many by two, that are evaluated together.
 MAX_NEIGHBOURS = 300
@@ -130,8 +129,7 @@ class UnitMoves:
 
     def _project(self, values: ndarray, variable: int, value: float) -> ndarray | None:
         """The nearest point of the user's constraints with one variable fixed to its new value."""
-        bounds = self.elastic.lower.copy(), self.elastic.upper.copy()
-        bounds[0][variable] = bounds[1][variable] = value
+        bounds = fixed_bounds(self.elastic.bounds, variable, np.full(len(values), value))
         return self.elastic.fit(values, None, bounds)
 
     def _estimated_merits(self, points: ndarray, price: float) -> ndarray:
@@ -139,9 +137,5 @@ class UnitMoves:
         not finite.
         """
         points = points.copy()
-        for predictor, mapping in self.elastic.instance.networks:
-            check_time()
-            inputs = np.concatenate([mapping.at(values) for values in points])
-            predicted = predictor.outputs_of(predictor.raw(inputs))
-            points[:, mapping.output.ravel()] = predicted.reshape(len(points), -1)
+        set_outputs(self.elastic.instance, points)
         return self.elastic.merits(points, price, self.norm)[0]

@@ -137,12 +137,12 @@ class GradientMultistart:
             inputs = np.where(mapping.index >= 0, values[:, mapping.index], mapping.constant)
             x = torch.from_numpy(inputs).flatten(0, 1).requires_grad_()
             raw = predictor.net(x).view(len(values), -1)
-            part = slice(first, first + mapping.output.size)
-            soft = torch.sigmoid(raw / torch.tensor(elastic.units[part]))
-            outputs = torch.where(torch.tensor(elastic.classes[part]), soft, raw)
-            values[:, mapping.output.ravel()] = outputs.detach().numpy()
-            evaluated.append(_Evaluated(mapping, x, outputs))
-            first = part.stop
+            last = first + mapping.output.size
+            if predictor.gives_class:
+                raw = torch.sigmoid(raw / torch.tensor(elastic.units[first:last]))
+            values[:, mapping.output.ravel()] = raw.detach().numpy()
+            evaluated.append(_Evaluated(mapping, x, raw))
+            first = last
         return evaluated
 
 

@@ -93,9 +93,10 @@ class Crossover:
     def _constraints(self, counts: list[int]) -> list[Constraints]:
         """One pair for every sample, and its inputs and outputs."""
         sample = np.repeat(np.arange(len(counts)), counts)
-        column = self.elastic.milp.n_variables + np.arange(len(sample))
+        none = sp.csr_matrix((len(counts), self.elastic.milp.n_variables))
         one = np.ones(len(counts))
-        one_pair = Constraints(sample, column, np.ones(len(sample)), one, one)
+        chosen = sp.eye(len(counts), format="csr")[:, sample]
+        one_pair = Constraints(sp.hstack([none, chosen], format="csr"), one, one)
         inputs = self._tie(np.concatenate(self.inputs), 0)
         outputs = self._tie(np.concatenate(self.outputs), 1)
         return [one_pair, inputs, outputs]
@@ -104,12 +105,8 @@ class Crossover:
         """Constraints v = sum of z_k v^k, for the inputs (part 0) or outputs (part 1) of all
         samples.
         """
-        blocks = []
-        for pairs in self.seen:
-            columns = [pair[part] for pair in pairs.values()]
-            blocks.append(sp.coo_array(np.stack(columns, axis=1)))
-        matrix = sp.block_diag(blocks).tocoo()
+        blocks = [np.stack([pair[part] for pair in pairs.values()], axis=1) for pairs in self.seen]
+        own = sp.eye(self.elastic.milp.n_variables, format="csr")[variables]
+        matrix = sp.hstack([own, -sp.block_diag(blocks)], format="csr")
         zero = np.zeros(len(variables))
-        own = np.arange(len(variables)), variables, 1.0
-        chosen = matrix.row, self.elastic.milp.n_variables + matrix.col, -matrix.data
-        return Constraints.terms(zero, zero, own, chosen)
+        return Constraints(matrix, zero, zero)

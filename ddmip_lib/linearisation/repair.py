@@ -1,5 +1,7 @@
 """Repair of starts that fail a constraint, in a small box around their network inputs."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy import ndarray
 
@@ -15,46 +17,6 @@ from .tangent import linearise
 REPAIR_RADII = (0.01, 0.1)
 # Linearisations in each box.
 MAX_LINEARISATIONS = 5
-
-
-class _StartRepair:
-    """A start, and the models that move its network inputs as little as they can."""
-
-    def __init__(self, incumbent: Incumbent, start: Start, deadline: float) -> None:
-        instance = incumbent.instance
-        s = instance.milp
-        values = instance.assignment(start, rest=0.0)
-        self.incumbent = incumbent
-        self.deadline = deadline
-        self.elastic = ElasticModel(incumbent.screening_instance)
-        self.exact = has_exact_model(instance)
-        self.target = instance.rounded(np.clip(values, s.lower, s.upper))
-
-    @property
-    def seconds_left(self) -> float:
-        return max(self.deadline - now(), 0.0)
-
-    def by_linearisation(self, bounds: Ends) -> bool:
-        point: ndarray | None = self.target
-        for _ in range(MAX_LINEARISATIONS):
-            if point is None or not self.seconds_left:
-                return False
-            tangent = linearise(self.elastic.instance, point)
-            point = self.elastic.fit(self.target, tangent, bounds, self.seconds_left)
-            if self._is_feasible(point):
-                return True
-        return False
-
-    def by_exact_model(self, bounds: Ends) -> bool:
-        if not self.exact or not self.seconds_left:
-            return False
-        box = search_box(self.incumbent, bounds, self.seconds_left, REPAIR_NODES)
-        return self._is_feasible(box.point)
-
-    def _is_feasible(self, values: ndarray | None) -> bool:
-        if values is None:
-            return False
-        return self.incumbent.consider_inputs(values, self.seconds_left).feasible
 
 
 def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
@@ -77,9 +39,34 @@ def near_start(incumbent: Incumbent, start: Start, seconds: float) -> bool:
     bool
         Whether a feasible point was found.
     """
-    repair = _StartRepair(incumbent, start, now() + seconds)
+    deadline = now() + seconds
+    elastic = ElasticModel(incumbent.screening_instance)
+    instance = incumbent.instance
+    values = instance.assignment(start, rest=0.0)
+    target = instance.rounded(np.clip(values, instance.milp.lower, instance.milp.upper))
     for radius in REPAIR_RADII:
-        bounds = repair.elastic.box(repair.target, radius)
-        if repair.by_linearisation(bounds) or repair.by_exact_model(bounds):
-            return True
+        bounds = elastic.box(target, radius)
+        for point in _candidates(incumbent, elastic, target, bounds, deadline):
+            if incumbent.consider_inputs(point, max(deadline - now(), 0.0)).feasible:
+                return True
     return False
+
+
+def _candidates(
+    incumbent: Incumbent, elastic: ElasticModel, target: ndarray, bounds: Ends, deadline: float
+) -> Iterator[ndarray]:
+    """Points of the elastic models that move the inputs of a target as little as they can, then of
+    the exact model.
+    """
+    point: ndarray | None = target
+    for _ in range(MAX_LINEARISATIONS):
+        if point is None or now() >= deadline:
+            break
+        tangent = linearise(elastic.instance, point)
+        point = elastic.fit(target, tangent, bounds, deadline - now())
+        if point is not None:
+            yield point
+    if now() < deadline and has_exact_model(incumbent.instance):
+        point = search_box(incumbent, bounds, deadline - now(), REPAIR_NODES).point
+        if point is not None:
+            yield point

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..linearisation.elastic import Constraints, ElasticModel
+from ..linearisation.elastic import Constraints, ElasticModel, fixed_bounds
 from ..linearisation.tangent import linearise
 from ..linearisation.trust_region import MAX_RADIUS, MIN_RADIUS, SHRINKING_FACTOR
 from ..methods.run import Run
@@ -67,9 +67,9 @@ class SeparableElasticModel(JointElasticModel):
         super().__init__(instance)
         s = instance.milp
         own = ~structure.coupling
-        self.constraints = Constraints.of(s.rows[own], s.row_lower[own], s.row_upper[own])
-        master = structure.block < 0
-        self.lower[master] = self.upper[master] = np.clip(0.0, s.lower, s.upper)[master]
+        self.constraints = Constraints(s.rows[own], s.row_lower[own], s.row_upper[own])
+        nearest_to_zero = np.clip(0.0, s.lower, s.upper)
+        self.bounds = fixed_bounds(self.bounds, structure.block < 0, nearest_to_zero)
 
 
 class GeneralColumnGeneration(ColumnGeneration):
