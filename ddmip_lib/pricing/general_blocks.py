@@ -43,7 +43,27 @@ class JointElasticModel(ElasticModel):
     """The elastic model of all blocks together.
 
     Output errors have the same unit for all outputs, and integers are not limited to small moves.
+
+    Attributes
+    ----------
+    part, n_parts
+        Part of each variable, from 0 on, and their number: steps of different parts are accepted or
+        rejected separately. All blocks together are one part.
+    max_steps
+        Number of steps of one path.
     """
+
+    n_parts = 1
+    max_steps = MAX_JOINT_STEPS
+
+    @property
+    def part(self) -> ndarray:
+        return np.zeros(self.milp.n_variables, dtype=int)
+
+    @property
+    def penalty(self) -> float:
+        """Penalty of one unit of output error."""
+        return OUTPUT_PENALTY * max(float(np.abs(self.cost).max()), 1e-9)
 
     def _sizes(self) -> ndarray:
         return np.ones(len(self.outputs))
@@ -60,16 +80,24 @@ class SeparableElasticModel(JointElasticModel):
     instance
         The problem.
     structure
-        Its blocks.
+        Its blocks, which are the parts.
     """
+
+    max_steps = MAX_BLOCK_STEPS
 
     def __init__(self, instance: Instance, structure: Structure) -> None:
         super().__init__(instance)
         s = instance.milp
         own = ~structure.coupling
+        self.block = structure.block
+        self.n_parts = structure.n
         self.constraints = Constraints(s.rows[own], s.row_lower[own], s.row_upper[own])
         nearest_to_zero = np.clip(0.0, s.lower, s.upper)
         self.bounds = fixed_bounds(self.bounds, structure.block < 0, nearest_to_zero)
+
+    @property
+    def part(self) -> ndarray:
+        return self.block
 
 
 class GeneralColumnGeneration(ColumnGeneration):
@@ -208,20 +236,49 @@ class GeneralColumnGeneration(ColumnGeneration):
         values[inputs] = np.where(integer, np.minimum(np.floor(drawn), upper), drawn)
         return values
 
-    def _follow_path(self, start: ndarray, model: ElasticModel) -> None:
-        point = model.nearest(start, self.step_seconds)
-        if point is not None and self.seconds_left > 0:
-            _Path(self, model).follow(point)
+    def _follow_path(self, start: ndarray, model: JointElasticModel) -> None:
+        """Make steps from near a start until all radii are too small or the time is over."""
+        values = model.nearest(start, self.step_seconds)
+        if values is None or self.seconds_left <= 0:
+            return
+        radius = np.full(model.n_parts, MAX_RADIUS)
+        values, cost = self._completed(model, values)
+        for _ in range(model.max_steps):
+            if self.seconds_left <= 0 or (radius < MIN_RADIUS).all():
+                break
+            trial, trial_cost = self._trial(model, values, radius)
+            # infinite costs are no improvement over infinite ones
+            tolerance = 1e-9 * np.abs(trial_cost).clip(1.0, 1e300)
+            accepted = trial_cost < cost - tolerance
+            values = np.where(accepted[model.part], trial, values)
+            cost = np.where(accepted, trial_cost, cost)
+            radius = np.where(accepted, radius, SHRINKING_FACTOR * radius)
+
+    def _trial(
+        self, model: JointElasticModel, values: ndarray, radius: ndarray
+    ) -> tuple[ndarray, ndarray]:
+        tangent = linearise(self.instance, values)
+        radii = radius[model.part[model.inputs]]
+        step = model.step(values, tangent, radii, model.penalty, self.step_seconds)
+        if step is None:
+            return values, np.full(model.n_parts, np.inf)
+        return self._completed(model, step.values)
+
+    def _completed(self, model: JointElasticModel, values: ndarray) -> tuple[ndarray, ndarray]:
+        """Return the completed point and the cost of its parts, infinite if there is none."""
+        found = model.complete(values, model.penalty, self.step_seconds)
+        if found is None:
+            return values, np.full(model.n_parts, np.inf)
+        error = np.abs(found.values - self.evaluate(found.values))
+        cost = model.cost * found.values + model.penalty * error
+        owned = model.part >= 0
+        return found.values, np.bincount(model.part[owned], cost[owned], model.n_parts)
 
     def _add_columns(self, values: ndarray) -> None:
         """Complete a point near the inputs of `values` at the prices; its parts become columns."""
         point = self.separable.nearest(values, self.step_seconds)
-        if point is None:
-            return
-        model = self.separable.with_cost(self._reduced_cost())
-        completed = model.complete(point, _output_penalty(model.cost), self.step_seconds)
-        if completed is not None:
-            self.evaluate(completed.values)
+        if point is not None:
+            self._completed(self.separable.with_cost(self._reduced_cost()), point)
 
     def evaluate(self, values: ndarray) -> ndarray:
         """Return the point with true outputs; its parts become columns, and it is verified."""
@@ -266,55 +323,3 @@ class GeneralColumnGeneration(ColumnGeneration):
                 break
             self._add_columns(self.instance.assignment(list(point), rest=0.0))
         self.choose()
-
-
-class _Path:
-    """A path of steps; blocks accept or reject them one by one, or all together if joint."""
-
-    def __init__(self, search: GeneralColumnGeneration, model: ElasticModel) -> None:
-        self.search = search
-        self.model = model
-        self.penalty = _output_penalty(model.cost)
-        separable = isinstance(model, SeparableElasticModel)
-        block = search.structure.block
-        self.label = block if separable else np.zeros_like(block)
-        self.count = search.structure.n if separable else 1
-        self.max_steps = MAX_BLOCK_STEPS if separable else MAX_JOINT_STEPS
-
-    def follow(self, values: ndarray) -> None:
-        """Make steps until all radii are too small or the time is over."""
-        radius = np.full(self.count, MAX_RADIUS)
-        values, cost = self._completed(values)
-        for _ in range(self.max_steps):
-            if self.search.seconds_left <= 0 or (radius < MIN_RADIUS).all():
-                break
-            trial, trial_cost = self._trial(values, radius)
-            # infinite costs are no improvement over infinite ones
-            tolerance = 1e-9 * np.abs(trial_cost).clip(1.0, 1e300)
-            accepted = trial_cost < cost - tolerance
-            values = np.where(accepted[self.label], trial, values)
-            cost = np.where(accepted, trial_cost, cost)
-            radius = np.where(accepted, radius, SHRINKING_FACTOR * radius)
-
-    def _trial(self, values: ndarray, radius: ndarray) -> tuple[ndarray, ndarray]:
-        tangent = linearise(self.search.instance, values)
-        radii = radius[self.label[self.model.inputs]]
-        step = self.model.step(values, tangent, radii, self.penalty, self.search.step_seconds)
-        if step is None:
-            return values, np.full(self.count, np.inf)
-        return self._completed(step.values)
-
-    def _completed(self, values: ndarray) -> tuple[ndarray, ndarray]:
-        """Return the completed point and the cost of its blocks, infinite if there is none."""
-        found = self.model.complete(values, self.penalty, self.search.step_seconds)
-        if found is None:
-            return values, np.full(self.count, np.inf)
-        error = np.abs(found.values - self.search.evaluate(found.values))
-        cost = self.model.cost * found.values + self.penalty * error
-        owned = self.label >= 0
-        return found.values, np.bincount(self.label[owned], cost[owned], self.count)
-
-
-def _output_penalty(cost: ndarray) -> float:
-    """Return the penalty of one unit of output error."""
-    return OUTPUT_PENALTY * max(float(np.abs(cost).max()), 1e-9)

@@ -9,6 +9,7 @@ them with an objective coefficient. Other blocks are left to `general_blocks`.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,8 +20,9 @@ from numpy import ndarray
 from ..bounds.layer_list import output_range
 from ..clock import check_time
 from ..errors import UnsupportedNetworkError
-from ..model.blocks import Blocks, Mode
-from ..model.instance import Instance
+from ..model.blocks import AXES, Blocks, Mode
+from ..model.instance import InputMap, Instance
+from ..model.predictor import Predictor
 from ..model.problem import NeuralMIP
 from ..model.structure import Structure, find_structure
 from ..renamed import renamed_names
@@ -51,8 +53,8 @@ class PiecewiseTerm(NamedTuple):
         Coefficients of the constraint.
     use
         Use of each resource by one unit of the variable.
-    upper
-        Upper bound of the variable.
+    end
+        Value of the input at which the variable is at its upper bound.
     """
 
     variable: int
@@ -60,12 +62,7 @@ class PiecewiseTerm(NamedTuple):
     slope: float
     base: float
     use: ndarray
-    upper: float
-
-    @property
-    def end(self) -> float:
-        """Value of the input at which the variable is at its upper bound."""
-        return self.base + self.upper / self.slope
+    end: float
 
 
 class BlockMode(NamedTuple):
@@ -74,30 +71,13 @@ class BlockMode(NamedTuple):
     Attributes
     ----------
     mode
+        The mode of one block, whose arrays have no axis of blocks.
+    key
         Key that is equal for rows of one mode.
-    parts
-        Fields of `Mode` that rows of one mode share.
-    row
-        Row of the predictor.
-    lower, upper, base, fixed
-        Box, base point and fixed use of the resources.
     """
 
-    mode: tuple[bytes, ...]
-    parts: dict[str, Any]
-    row: int
-    lower: ndarray
-    upper: ndarray
-    base: ndarray
-    fixed: ndarray
-
-
-class BlockConstraints(NamedTuple):
-    """The constraints `matrix @ v <= side` of one block, and which are sides of equations."""
-
-    matrix: ndarray
-    side: ndarray
-    equation: ndarray
+    mode: Mode
+    key: tuple[bytes, ...]
 
 
 _found: WeakKeyDictionary[NeuralMIP, tuple[str, Blocks | Structure]] = WeakKeyDictionary()
@@ -154,9 +134,8 @@ def recognise(instance: Instance, structure: Structure) -> Blocks | None:
     >>> recognise(instance, find_structure(instance))
     Blocks: 3 blocks, 1 mode, 1 shared resource
     """
-    input_counts = {mapping.index.shape[1] for mapping in instance.maps}
-    output_counts = {mapping.output.shape[1] for mapping in instance.maps}
-    if structure.obstacle or structure.master or len(input_counts) > 1 or output_counts != {1}:
+    shapes = {(mapping.index.shape[1], mapping.output.shape[1]) for mapping in instance.maps}
+    if structure.obstacle or structure.master or len(shapes) > 1 or shapes.pop()[1] != 1:
         return None
     try:
         reader = BlockReader(instance, structure)
@@ -192,45 +171,42 @@ class BlockReader:
         self.is_output = instance.is_output
         self.is_input = np.zeros(s.n_variables, dtype=bool)
         self.is_input[instance.free_inputs] = True
-        self.position = np.full(s.n_variables, -1)  # of each variable in its block
+        self.position = np.full(s.n_variables + 1, -1)  # of each variable in its block
+        self.constants = instance.inputs(s.lower)  # where an input is none
         self._read_constraints(structure.coupling, constant)
-        self._read_networks()
+        self.predictor = np.full(s.n_variables, -1)  # of each output variable, and its row
+        self.row = np.full(s.n_variables, -1)
+        self.output_range = np.tile([[0.0], [1.0]], s.n_variables)  # that of classes at first
+        for number, (predictor, mapping) in enumerate(instance.networks):
+            output = mapping.output[:, 0]
+            self.predictor[output] = number
+            self.row[output] = np.arange(len(output))
+            if not predictor.gives_class:
+                self._read_output_range(predictor, mapping)
 
     def _read_constraints(self, coupling: ndarray, constant: ndarray) -> None:
         """Read every constraint as `rows @ v <= side`; those on several blocks are resources."""
         s = self.milp
         rows = sp.vstack([s.rows, -s.rows], format="csr")
         side = np.concatenate([s.row_upper, -s.row_lower]) - rows @ constant
-        equation = np.tile(s.row_lower == s.row_upper, 2)
-        finite = np.isfinite(side)
-        resources = np.flatnonzero(finite & np.tile(coupling, 2))
-        own = finite & ~np.tile(coupling, 2)
+        coupling = np.tile(coupling, 2)
+        resources = np.flatnonzero(np.isfinite(side) & coupling)
+        own = np.isfinite(side) & ~coupling
         self.use = rows[resources].toarray().T
         self.capacities = side[resources]
         self.names = [(2 * s.row_names)[r] for r in resources]
         self.rows = rows[own]
         self.columns = self.rows.tocsc()
         self.side = side[own]
-        self.equation = equation[own]
+        self.equation = np.tile(s.row_lower == s.row_upper, 2)[own]
 
-    def _read_networks(self) -> None:
-        s = self.milp
-        self.predictor = np.full(s.n_variables, -1)  # of each output variable, and its row
-        self.row = np.full(s.n_variables, -1)
-        self.output_range = np.zeros((2, s.n_variables))
-        for number, (predictor, mapping) in enumerate(self.instance.networks):
-            output = mapping.output
-            self.predictor[output] = number
-            self.row[output] = np.arange(len(output))[:, None]
-            ends: tuple[ndarray | float, ndarray | float] = (-np.inf, np.inf)
-            if predictor.gives_class:
-                ends = 0.0, 1.0
-            else:
-                _require(not s.integer[output].any())
-                with suppress(UnsupportedNetworkError):  # then the range is infinite
-                    ends = output_range(predictor.net, mapping.at(s.lower), mapping.at(s.upper))
-            for end, values in zip(self.output_range, ends, strict=True):
-                end[output] = values
+    def _read_output_range(self, predictor: Predictor, mapping: InputMap) -> None:
+        """Bound the outputs of a network that is not a classifier."""
+        _require(not self.milp.integer[mapping.output].any())
+        self.output_range[:, mapping.output] = [[[-np.inf]], [[np.inf]]]
+        with suppress(UnsupportedNetworkError):  # then the range is infinite
+            box = mapping.at(self.milp.lower), mapping.at(self.milp.upper)
+            self.output_range[:, mapping.output] = output_range(predictor.net, *box)
 
     def modes(self, own: ndarray) -> list[BlockMode]:
         """Return the rows of the table of the block with these variables.
@@ -243,13 +219,12 @@ class BlockReader:
         check_time()
         self.position[own] = np.arange(len(own))
         rows = np.unique(self.columns[:, own].indices)
-        matrix = self.rows[rows][:, own].toarray()
-        constraints = BlockConstraints(matrix, self.side[rows], self.equation[rows])
+        constraints = self.rows[rows][:, own].toarray(), self.side[rows], self.equation[rows]
         integer = self.milp.integer[own] & ~self.is_output[own]
         settings = self.instance.assignment_list.combinations(own[integer], MAX_MODES)
         if settings is None:
             raise NotBlockFormError
-        found = [FixedBlock(self, own, integer, row).mode(constraints) for row in settings]
+        found = [FixedBlock(self, own, integer, row).mode(*constraints) for row in settings]
         return [mode for mode in found if mode is not None]
 
     def blocks(self, table: list[list[BlockMode]]) -> Blocks:
@@ -262,31 +237,28 @@ class BlockReader:
         """
         _require(all(table))
         capacities = self.capacities.copy()
-        groups = dict[tuple[bytes, ...], list[tuple[int, BlockMode]]]()
+        groups = dict[tuple[bytes, ...], list[Mode]]()
         for block, modes in enumerate(table):
-            least = np.minimum(np.min([mode.fixed for mode in modes], axis=0), 0.0)
+            least = np.minimum(np.min([mode.fixed for mode, _ in modes], axis=0), 0.0)
             capacities -= least
-            for mode in modes:
-                shifted = mode._replace(fixed=mode.fixed - least)
-                groups.setdefault(mode.mode, []).append((block, shifted))
+            for mode, key in modes:
+                row = replace(mode, block=np.array(block), fixed=mode.fixed - least)
+                groups.setdefault(key, []).append(row)
         made = [_merged(group) for group in groups.values()]
         return Blocks(made, capacities, self._is_optional(table), self.names)
 
     def _is_optional(self, table: list[list[BlockMode]]) -> bool:
         """Return whether every block can stay at its base point without use and without value."""
-        for modes in table:
-            if len(modes) > 1 or modes[0].fixed.any():
-                return False
+        if any(len(modes) > 1 or modes[0].mode.fixed.any() for modes in table):
+            return False
         return bool(self.milp.integer[self.is_output].all())
 
 
-def _merged(group: list[tuple[int, BlockMode]]) -> Mode:
+def _merged(group: list[Mode]) -> Mode:
     """Return the mode that some rows of the table have in common."""
-    modes = [mode for _, mode in group]
-    arrays: dict[str, Any] = {"block": np.array([block for block, _ in group])}
-    for name in ("row", "lower", "upper", "base", "fixed"):
-        arrays[name] = np.array([getattr(mode, name) for mode in modes])
-    return Mode(**arrays, **modes[0].parts)
+    names = [name for name, axes in AXES.items() if "b" in axes]
+    arrays = {name: np.array([getattr(mode, name) for mode in group]) for name in names}
+    return replace(group[0], **arrays)
 
 
 class FixedBlock:
@@ -321,52 +293,55 @@ class FixedBlock:
         self.terms = list[PiecewiseTerm]()
         self.capped = dict[int, tuple[int, float]]()  # of each variable t, output and factor
 
-    def mode(self, constraints: BlockConstraints) -> BlockMode | None:
+    def mode(self, matrix: ndarray, side: ndarray, equation: ndarray) -> BlockMode | None:
         """Return the setting as a row of the table, None if it is infeasible.
+
+        Parameters
+        ----------
+        matrix, side, equation
+            The constraints `matrix @ v <= side` of the block, and which are sides of equations.
 
         Raises
         ------
         NotBlockFormError
             If the block does not have the form of `Blocks`.
         """
-        constraints = self._tighten(constraints)
-        violated = constraints.side < -RECOGNITION_TOLERANCE
-        matrix = constraints.matrix
+        matrix, side = self._tighten(matrix, side)
+        violated = side < -RECOGNITION_TOLERANCE
         if (self.lower > self.upper).any() or violated[~matrix.any(axis=1)].any():
             return None
-        for row, side, equation in zip(*constraints, strict=True):
+        for r in np.flatnonzero(matrix.any(axis=1)):
+            row = matrix[r]
             inputs = np.flatnonzero(row * self.is_input)
             outputs = np.flatnonzero(row * self.is_output)
             others = np.flatnonzero(row * ~(self.is_input | self.is_output))
             negative = others[row[others] < 0]
             counts = len(inputs), len(outputs), len(others), len(negative)
             if counts == (0, 1, 1, 0):
-                self._add_capped(row, side, outputs[0], others[0])
-            elif counts == (1, 0, 1, 1) or (
-                # each of two variables has no constraint but the two sides of this equation
-                counts == (1, 0, 2, 1) and equation and (matrix[:, others] != 0).sum() == 4
-            ):
-                self._add_term(row, side, inputs[0], negative[0])
-            else:
-                _require(not row.any())
+                self._add_capped(row, side[r], outputs[0], others[0])
+                continue
+            # each of two variables has no constraint but the two sides of this equation
+            two_terms = equation[r] and (matrix[:, others] != 0).sum() == 4
+            _require(counts == (1, 0, 1, 1) or (counts == (1, 0, 2, 1) and two_terms))
+            self._add_term(row, side[r], inputs[0], negative[0])
         return self._read_mode()
 
-    def _tighten(self, constraints: BlockConstraints) -> BlockConstraints:
+    def _tighten(self, matrix: ndarray, side: ndarray) -> tuple[ndarray, ndarray]:
         """Turn constraints on one variable into bounds until no such constraint is left."""
         while True:
             fixed = self.lower >= self.upper
-            side = constraints.side - constraints.matrix[:, fixed] @ self.lower[fixed]
-            matrix = constraints.matrix * ~fixed
+            side = side - matrix[:, fixed] @ self.lower[fixed]
+            matrix = matrix * ~fixed
             single = (matrix != 0).sum(axis=1) == 1
             row, variable = np.nonzero(matrix * single[:, None])
             bound = side[row] / matrix[row, variable]
             above = matrix[row, variable] > 0
             np.minimum.at(self.upper, variable[above], bound[above])
             np.maximum.at(self.lower, variable[~above], bound[~above])
-            left = matrix[~single], side[~single], constraints.equation[~single]
-            constraints = BlockConstraints(*left)
+            matrix = matrix * ~single[:, None]
+            side = np.where(single, 0.0, side)
             if not single.any() or (self.lower > self.upper).any():
-                return constraints
+                return matrix, side
 
     def _add_capped(self, row: ndarray, side: float, y: int, t: int) -> None:
         """Read the constraint t <= factor * y."""
@@ -380,7 +355,9 @@ class FixedBlock:
         """Read the constraint a >= slope * (x - base)."""
         _require(self.lower[a] == 0 and not self.gain[a] and (self.use[a] >= 0).all())
         slope = -row[x] / row[a]
-        self.terms.append(PiecewiseTerm(a, x, slope, side / row[x], self.use[a], self.upper[a]))
+        base = side / row[x]
+        end = base + self.upper[a] / slope
+        self.terms.append(PiecewiseTerm(a, x, slope, base, self.use[a], end))
 
     def _add_input_term(self, x: int) -> ndarray:
         """Add the term of an input in coupling constraints; return the use at its start."""
@@ -388,7 +365,7 @@ class FixedBlock:
         use = slope * self.use[x]
         _require((use >= 0).all())
         base = self.lower[x] if slope > 0 else self.upper[x]
-        self.terms.append(PiecewiseTerm(x, x, slope, base, use, np.inf))
+        self.terms.append(PiecewiseTerm(x, x, slope, base, use, slope * np.inf))
         return base * self.use[x]
 
     def _read_mode(self) -> BlockMode | None:
@@ -432,10 +409,10 @@ class FixedBlock:
 
     def _with_box(self, fixed: ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
         """Add box, base point and use in the order of the network's inputs."""
-        mapping = self.reader.instance.maps[parts["predictor"]]
-        index = mapping.index[row]
-        place = np.where(index >= 0, self.reader.position[index], -1)
-        constant = np.where(index >= 0, self.reader.milp.lower[index], mapping.constant[row])
+        reader = self.reader
+        number = parts["predictor"]
+        place = reader.position[reader.instance.maps[number].index[row]]
+        constant = reader.constants[number][row]
         lower = np.where(place >= 0, self.lower[place], constant)
         upper = np.where(place >= 0, self.upper[place], constant)
         start = 0.5 * (lower + upper)
@@ -447,7 +424,8 @@ class FixedBlock:
         fixed = fixed + np.maximum(start - base, 0) @ rates[1]
         parts |= {"up": rates[0], "down": rates[1]}
         key = tuple(np.asarray(part).tobytes() for part in (self.values, *parts.values()))
-        return BlockMode(key, parts, row, lower, upper, base, fixed)
+        mode = Mode(np.array(-1), np.array(row), lower, upper, base, fixed=fixed, **parts)
+        return BlockMode(mode, key)
 
     def _apply_terms(
         self, place: ndarray, start: ndarray, lower: ndarray, upper: ndarray
@@ -459,10 +437,11 @@ class FixedBlock:
         free = place[(place >= 0) & (lower < upper)].tolist()
         _require(len(set(free)) == len(free))
         rates = np.zeros((2, len(place), self.use.shape[1]))
+        bases = dict[int, float]()
         for term in self.terms:
             _require(term.input in free)
-            first = next(other for other in self.terms if other.input == term.input)
-            _require(abs(term.base - first.base) <= RECOGNITION_TOLERANCE)
+            base = bases.setdefault(term.input, term.base)
+            _require(abs(term.base - base) <= RECOGNITION_TOLERANCE)
             at = place == term.input
             start[at] = term.base
             falls = term.slope < 0
