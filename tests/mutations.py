@@ -319,8 +319,8 @@ MUTATIONS = [
     Mutation(
         "walks-without-rows",
         "ddmip_lib/linearisation/multistart.py",
-        "gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ s.rows",
-        "gradient = elastic.cost + 0.0 * (np.sign(excess) / self.norm) @ s.rows",
+        "gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ elastic.milp.rows",
+        "gradient = elastic.cost + 0.0 * (np.sign(excess) / self.norm) @ elastic.milp.rows",
         ("tests/unit/linearisation/test_walks.py::test_slopes_are_those_of_the_merit",),
     ),
     Mutation(

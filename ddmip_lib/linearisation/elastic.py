@@ -141,7 +141,9 @@ class ElasticModel:
         self.output_units = np.where(self.classes, 1.0, self.units)
         unit = sp.diags(self.output_units)
         self.outputs_and_slack = sp.hstack([self.selected_outputs, -unit, unit], format="csr")
-        self.objective_unit = self._objective_unit()
+        span = _finite(s.upper - s.lower)
+        span[self.outputs] = self.output_units
+        self.objective_unit = float((np.abs(s.cost) * span).max(initial=0.0)) or 1.0
 
     def _sizes(self) -> ndarray:
         """Range of each network value over sampled points; for constants their size, or 1."""
@@ -159,18 +161,15 @@ class ElasticModel:
         constant = np.where(largest > 0, largest, 1.0)
         return np.where(spread > MIN_RELATIVE_SPREAD * largest, spread, constant)
 
-    def _objective_unit(self) -> float:
-        s = self.milp
-        span = _finite(s.upper - s.lower)
-        span[self.outputs] = self.output_units
-        largest = float((np.abs(s.cost) * span).max(initial=0.0))
-        return largest if largest > 0 else 1.0
-
     def with_cost(self, cost: ndarray) -> Self:
         """Return a copy of the model that minimises another cost vector."""
         other = copy(self)
         other.cost = cost
         return other
+
+    def inputs_at(self, fraction: ndarray | float) -> ndarray:
+        """Return values of the network inputs, given as fractions of their ranges."""
+        return self.milp.lower[self.inputs] + self.range * fraction
 
     def box(self, point: ndarray, radius: float | ndarray) -> Ends:
         """Return bounds of all variables, with the network inputs within a radius of a point.
@@ -344,7 +343,7 @@ class ElasticModel:
         """
         s = self.milp
         activity = points @ s.rows.T
-        excess = np.maximum(0.0, activity - s.row_upper) - np.maximum(0.0, s.row_lower - activity)
+        excess = activity - np.clip(activity, *s.sides)
         merits = points @ self.cost + price * (np.abs(excess) / unit).sum(axis=1)
         return np.where(np.isfinite(merits), merits, np.inf), excess
 
@@ -384,9 +383,12 @@ class ElasticModel:
         classes = self.classes
         missing = np.full(int(classes.sum()), np.inf)
         margin = LOGIT_STEP_MARGIN * self.units
-        lowest, highest = _range_of_linearisation(tangent, bounds)
-        big_m_on = np.maximum(0.0, margin - lowest)
-        big_m_off = np.maximum(0.0, highest)
+        # infinite bounds count as 0: inputs of networks have finite ones
+        low, high = map(_finite, bounds)
+        positive = tangent.jacobian.maximum(0)
+        negative = tangent.jacobian.minimum(0)
+        big_m_on = np.maximum(0.0, margin - (tangent.offset + positive @ low + negative @ high))
+        big_m_off = np.maximum(0.0, tangent.offset + positive @ high + negative @ low)
         above = tangent.jacobian - sp.diags(big_m_on) @ self.selected_outputs
         below = tangent.jacobian - sp.diags(big_m_off) @ self.selected_outputs
         unit = sp.diags(self.units)
@@ -516,20 +518,6 @@ def _widened(matrix: sp.csr_matrix, width: int) -> sp.csr_matrix:
 
 def _finite(values: ndarray) -> ndarray:
     return np.where(np.isfinite(values), values, 0.0)
-
-
-def _range_of_linearisation(tangent: Tangent, bounds: Ends) -> Ends:
-    """Smallest and largest values of the linearisation in a box.
-
-    Infinite bounds are replaced by 0: inputs of networks have finite ones.
-    """
-    low = _finite(bounds[0])
-    high = _finite(bounds[1])
-    positive = tangent.jacobian.maximum(0)
-    negative = tangent.jacobian.minimum(0)
-    lowest = tangent.offset + positive @ low + negative @ high
-    highest = tangent.offset + positive @ high + negative @ low
-    return lowest, highest
 
 
 if not TYPE_CHECKING:  # which would accept any name

@@ -86,7 +86,7 @@ class _FirstPoints:
         ends = np.repeat([[0.5], [0.0], [1.0]], len(inputs), axis=1)
         parts = np.vstack([ends, self.rng.random((count, len(inputs)))])
         points = np.tile(np.clip(0.0, milp.lower, milp.upper), (len(parts), 1))
-        points[:, inputs] = milp.lower[inputs] + parts * self.elastic.range
+        points[:, inputs] = self.elastic.inputs_at(parts)
         return self._submit_best(points)
 
     def _submit_best(self, points: ndarray) -> bool:
@@ -101,7 +101,9 @@ class _FirstPoints:
     def by_constraints(self) -> bool:
         """Submit points of the constraints without networks; return whether one is feasible."""
         milp = self.instance.milp
-        size = np.where(np.isfinite(milp.upper - milp.lower), milp.upper - milp.lower, 1.0)
+        completer = self.incumbent.completer
+        size = milp.upper - milp.lower
+        size[~np.isfinite(size)] = 1.0
         found = []
         for number in range(1 + RANDOM_OBJECTIVES):
             drawn = self.rng.normal(size=milp.n_variables) / np.maximum(size, 1e-9)
@@ -109,16 +111,13 @@ class _FirstPoints:
             point = self.elastic.minimise(np.where(self.free, cost, 0.0), self.seconds_left)
             if point is None or not self.seconds_left:
                 break
-            found.append(np.clip(point, milp.lower, milp.upper))
-            if self._complete(found[-1]):
+            point = np.clip(point, milp.lower, milp.upper)
+            found.append(point)
+            inputs = self.instance.inputs(point)
+            completed = completer.complete(inputs, self.seconds_left, integers=point)
+            if completed is not None and self.incumbent.consider(completed).feasible:
                 return True
         return bool(found) and self._submit_best(np.array(found))
-
-    def _complete(self, point: ndarray) -> bool:
-        """Submit the best completion with these network inputs and integers."""
-        inputs = self.instance.inputs(point)
-        completed = self.incumbent.completer.complete(inputs, self.seconds_left, integers=point)
-        return completed is not None and self.incumbent.consider(completed).feasible
 
     def _ranked(self, points: ndarray) -> list[ndarray]:
         """Return the candidates with the smallest violations that completions cannot change, and

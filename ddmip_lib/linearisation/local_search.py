@@ -48,7 +48,7 @@ class UnitMoves:
         self.rng = rng
         self.variables = elastic.inputs[elastic.integer]
         s = elastic.milp
-        coefficients = abs(s.rows).tocsr()
+        coefficients = abs(s.rows)
         free = s.lower < s.upper
         free[elastic.inputs] = False
         self.on_inputs_only = coefficients @ free == 0
@@ -74,7 +74,9 @@ class UnitMoves:
         neighbours = self._neighbours(point.values)
         if not len(neighbours):
             return None
-        merits = self._estimated_merits(neighbours, price)
+        estimated = neighbours.copy()  # all variables but inputs and outputs are unchanged
+        set_outputs(self.elastic.instance, estimated)
+        merits = self.elastic.merits(estimated, price, self.norm)[0]
         decrease = MIN_RELATIVE_IMPROVEMENT * max(self.elastic.objective_unit, abs(point.cost))
         threshold = point.merit(price) - decrease
         for k in np.argsort(merits, kind="stable")[:MAX_COMPLETED_NEIGHBOURS]:
@@ -93,8 +95,11 @@ class UnitMoves:
         points = points[self._feasible(points)]
         if len(points) or not self.on_inputs_only.any():
             return points
-        sample = self._sample(len(variable), MAX_PROJECTED_MOVES)
-        projected = [self._project(values, variable[k], value[k]) for k in sample]
+        bounds = self.elastic.bounds
+        projected = []
+        for k in self._sample(len(variable), MAX_PROJECTED_MOVES):
+            fixed = fixed_bounds(bounds, variable[k], np.full(len(values), value[k]))
+            projected.append(self.elastic.fit(values, None, fixed))
         return np.array([point for point in projected if point is not None])
 
     def _moves(self, values: ndarray) -> tuple[ndarray, ndarray]:
@@ -121,21 +126,8 @@ class UnitMoves:
         """Which of some points satisfy the constraints on network inputs alone."""
         s = self.elastic.milp
         chosen = self.on_inputs_only
-        activity = points @ s.rows.tocsr()[chosen].T
+        activity = points @ s.rows[chosen].T
         tolerance = INPUT_CONSTRAINT_TOLERANCE * self.norm[chosen]
         above = activity >= s.row_lower[chosen] - tolerance
         below = activity <= s.row_upper[chosen] + tolerance
         return np.all(above & below, axis=1)
-
-    def _project(self, values: ndarray, variable: int, value: float) -> ndarray | None:
-        """The nearest point of the user's constraints with one variable fixed to its new value."""
-        bounds = fixed_bounds(self.elastic.bounds, variable, np.full(len(values), value))
-        return self.elastic.fit(values, None, bounds)
-
-    def _estimated_merits(self, points: ndarray, price: float) -> ndarray:
-        """Merits with all variables but inputs and outputs unchanged; infinite where a network is
-        not finite.
-        """
-        points = points.copy()
-        set_outputs(self.elastic.instance, points)
-        return self.elastic.merits(points, price, self.norm)[0]

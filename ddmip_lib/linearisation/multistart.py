@@ -1,7 +1,5 @@
 """Multistart projected gradient on the l1-penalty function, for many points at once."""
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from numpy import ndarray
@@ -30,12 +28,8 @@ MIN_GRADIENT_STEP = 0.005
 MIN_END_DISTANCE = 0.01
 
 
-class _Evaluated(NamedTuple):
-    """A network's inputs with their graph, and its outputs in all gradient runs."""
-
-    mapping: InputMap
-    inputs: torch.Tensor
-    outputs: torch.Tensor
+_Evaluated = tuple[InputMap, torch.Tensor, torch.Tensor]
+"""A network's map, its inputs with their graph, and its outputs in all gradient runs."""
 
 
 class GradientMultistart:
@@ -90,15 +84,12 @@ class GradientMultistart:
         for _ in range(2):
             while self.ends:
                 end = self.ends.pop(0)
-                if self._is_new(end):
+                if all(np.abs(end - other).max() > MIN_END_DISTANCE for other in self.taken):
                     self.taken.append(end)
                     return end
             if self.count >= MIN_GRADIENT_RUNS:
                 self.ends = self._descend(base, price)
         return None
-
-    def _is_new(self, end: ndarray) -> bool:
-        return all(np.abs(end - other).max() > MIN_END_DISTANCE for other in self.taken)
 
     def _descend(self, base: ndarray, price: float) -> list[ndarray]:
         """Make all runs; the best points of each, in the order of their merits."""
@@ -119,12 +110,11 @@ class GradientMultistart:
     def _merits(self, at: ndarray, base: ndarray, price: float) -> tuple[ndarray, ndarray]:
         """Merits, and their gradients in the inputs."""
         elastic = self.elastic
-        s = elastic.milp
         values = np.repeat(base[None], len(at), axis=0)
-        values[:, elastic.inputs] = s.lower[elastic.inputs] + elastic.range * at
+        values[:, elastic.inputs] = elastic.inputs_at(at)
         evaluated = self._evaluate(values)
         merits, excess = elastic.merits(values, price, self.norm)
-        gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ s.rows
+        gradient = elastic.cost + price * (np.sign(excess) / self.norm) @ elastic.milp.rows
         return merits, _chain_rule(evaluated, gradient)[:, elastic.inputs]
 
     def _evaluate(self, values: ndarray) -> list[_Evaluated]:
@@ -141,7 +131,7 @@ class GradientMultistart:
             if predictor.gives_class:
                 raw = torch.sigmoid(raw / torch.tensor(elastic.units[first:last]))
             values[:, mapping.output.ravel()] = raw.detach().numpy()
-            evaluated.append(_Evaluated(mapping, x, raw))
+            evaluated.append((mapping, x, raw))
             first = last
         return evaluated
 

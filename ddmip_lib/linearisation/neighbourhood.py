@@ -9,7 +9,6 @@ from ..clock import now
 from ..errors import ProblemError
 from ..methods.run import start_run
 from ..model.incumbent import Incumbent
-from ..model.instance import Instance
 from ..model.problem import NeuralMIP
 from ..model.solution import Bounded, Solution
 from ..programs.mip import MIPResult, solve_program
@@ -61,9 +60,7 @@ def search_box(
     )
     if program.integer.sum() > MAX_EXACT_BINARIES:
         return TOO_LARGE
-    start = np.full(len(program.cost), np.nan)
-    if incumbent.values is not None:
-        start[:n] = incumbent.values
+    start = incumbent.values
     seconds -= now() - began
     # sub-MIP heuristics would take most of the time, and descents find what they find
     result = solve_program(
@@ -110,7 +107,8 @@ class FeasibilityRepair:
             A full assignment.
         """
         inputs = values[self.inputs]
-        if self._was_searched(inputs):
+        near = 0.5 * self.radius
+        if any((np.abs(inputs - place) <= near).all() for place in self.places):
             return
         self.places.append(inputs)
         s = self.incumbent.instance.milp
@@ -120,10 +118,6 @@ class FeasibilityRepair:
         result = search_box(self.incumbent, box, seconds, REPAIR_NODES, self.seed)
         if result.point is not None:
             self.incumbent.consider(result.point)
-
-    def _was_searched(self, inputs: ndarray) -> bool:
-        near = 0.5 * self.radius
-        return any((np.abs(inputs - place) <= near).all() for place in self.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +201,10 @@ def local_bound(
             " other problems."
         )
     inputs = run.instance.free_inputs
-    box = _input_box(run.instance, solution.values, radius)
+    bounds = ElasticModel(run.instance).box(solution.values, radius)
+    infinite = np.full(len(solution.values), np.inf)
+    box = -infinite, infinite  # bounds of other variables are relaxed by the tolerance
+    tighten_at(box, inputs, bounds[0][inputs], bounds[1][inputs])
     program = exact_program(run.instance, incumbent.units, box)
     proved = run.prove(program)
     assert incumbent.values is not None
@@ -221,13 +218,3 @@ def local_bound(
         incumbent.values,
         proved.nodes,
     )
-
-
-def _input_box(instance: Instance, values: ndarray, radius: float) -> Ends:
-    """Bounds of the network inputs alone: other variables keep theirs, relaxed by the tolerance."""
-    inputs = instance.free_inputs
-    bounds = ElasticModel(instance).box(values, radius)
-    infinite = np.full(len(values), np.inf)
-    box = -infinite, infinite
-    tighten_at(box, inputs, bounds[0][inputs], bounds[1][inputs])
-    return box

@@ -50,10 +50,9 @@ class Restoration:
         instance = self.run.instance
         rng = np.random.default_rng(self.run.seed)
         inputs = self.elastic.inputs
-        lower = instance.milp.lower[inputs]
         while self.run.seconds_left > 0:
             target = np.zeros(instance.milp.n_variables)
-            target[inputs] = lower + self.elastic.range * rng.random(len(inputs))
+            target[inputs] = self.elastic.inputs_at(rng.random(len(inputs)))
             point = self.elastic.nearest(instance.rounded(target))
             if point is None:
                 return

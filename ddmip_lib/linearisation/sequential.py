@@ -220,14 +220,10 @@ class MultistartState:
     @property
     def details(self) -> dict[str, Any]:
         """Counts of the run."""
-        counts = {
-            "starts": self.starts,
-            "steps": self.steps,
-            "exact_models": self.exact_models,
-        }
-        if not self.exact:
-            return counts
-        return counts | {"explored_radius": self.explored_radius}
+        names = ["starts", "steps", "exact_models"]
+        if self.exact:
+            names.append("explored_radius")
+        return {name: getattr(self, name) for name in names}
 
     def search(self) -> str:
         """Make starts and exact models until nothing is left to try.
@@ -246,12 +242,12 @@ class MultistartState:
                 return "stopped"
         if self.incumbent.objective is not None:
             return "converged"
-        return "infeasible" if self._constraints_are_infeasible() else "no_solution_found"
+        if not self.completed_starts and self._constraints_are_infeasible():
+            return "infeasible"
+        return "no_solution_found"
 
     def _constraints_are_infeasible(self) -> bool:
         """Prove that the linear constraints have no point, whatever the networks predict."""
-        if self.completed_starts:
-            return False
         instance = self.run.instance
         units = self.incumbent.units
         relaxed = relaxed_program(instance, units, *relax_bounds(instance, units))
@@ -262,7 +258,9 @@ class MultistartState:
         """Descend from one start, or solve one exact model around the incumbent."""
         before = self.incumbent.objective
         explored = self.explored_radius
-        if self._exact_model_is_due():
+        # exact models alternate with descents, so that neither takes more work
+        due = self.starts >= GLOBAL_STARTS and self.work <= self.elastic.work
+        if due and self.exact and before is not None:
             self.explore_neighbourhood()
         else:
             self.descend_from(self.start())
@@ -276,11 +274,6 @@ class MultistartState:
             self.failed_starts += 1
         if improved:
             self.explored_radius = 0.0  # which belongs to another point
-
-    def _exact_model_is_due(self) -> bool:
-        """Whether descents have taken more work than exact models."""
-        possible = self.exact and self.incumbent.objective is not None
-        return possible and self.starts >= GLOBAL_STARTS and self.work <= self.elastic.work
 
     def _improved_on(self, before: float | None) -> bool:
         objective = self.incumbent.objective
@@ -296,25 +289,22 @@ class MultistartState:
         if self.starts > 1 or given is None:
             return self.elastic.nearest(self._target())
         values = self.run.instance.assignment(given, rest=0.0)
-        if self.incumbent.values is not None:
-            return values
-        # neither the start nor its repair is feasible
-        return self.elastic.nearest(values)
+        if self.incumbent.values is None:  # neither the start nor its repair is feasible
+            return self.elastic.nearest(values)
+        return values
 
     def _target(self) -> ndarray:
         """A point of the box, or one close to the incumbent."""
-        s = self.elastic.milp
         inputs = self.elastic.inputs
         near = None
         if self.starts > GLOBAL_STARTS and self.starts % 3:
             near = self.incumbent.values
         fraction = self._fraction(by_gradient=near is None and self.starts % 2 == 0)
-        low = s.lower[inputs]
-        drawn = low + (s.upper[inputs] - low) * fraction
+        drawn = self.elastic.inputs_at(fraction)
         if near is not None:
             kept = self.rng.random(len(inputs)) >= self.rng.choice(REDRAWN_FRACTIONS)
             drawn = np.where(kept, near[inputs], drawn)
-        target = np.zeros(s.n_variables)
+        target = np.zeros(self.elastic.milp.n_variables)
         target[inputs] = drawn
         return target
 
@@ -324,12 +314,10 @@ class MultistartState:
         """
         if self.starts == 1:
             return 0.5
-        base = self.incumbent.values
-        if by_gradient and base is not None:
-            end = self.gradient_runs.end(base, self.penalty)
-            if end is not None:
-                return end
-        return self.rng.random(len(self.elastic.inputs))
+        end = None
+        if by_gradient and self.incumbent.values is not None:
+            end = self.gradient_runs.end(self.incumbent.values, self.penalty)
+        return self.rng.random(len(self.elastic.inputs)) if end is None else end
 
     def complete(self, values: ndarray, price: float) -> TrialPoint | None:
         """Complete a point by the true networks, and submit it if it is feasible.
@@ -372,21 +360,16 @@ class MultistartState:
         for _ in range(MAX_PENALTY_INCREASES + 1):
             if self.over:
                 return
-            point = self._descend_and_move(point, price)
+            better: TrialPoint | None = point
+            while better is not None:
+                point = self.descend(better, price)
+                better = self.move(point, price)
             if point.infeasibility <= MAX_OUTPUT_SLACK:
                 return
             if self.incumbent.objective is None:
                 # it may be the nearest one to feasibility, which the report shows
                 self.incumbent.consider(point.values)
             price *= PENALTY_FACTOR
-
-    def _descend_and_move(self, point: TrialPoint, price: float) -> TrialPoint:
-        point = self.descend(point, price)
-        better = self.move(point, price)
-        while better is not None:
-            point = self.descend(better, price)
-            better = self.move(point, price)
-        return point
 
     def descend(self, point: TrialPoint, price: float) -> TrialPoint:
         """Make trust-region steps of decreasing merit.
@@ -486,11 +469,9 @@ class MultistartState:
         if result.point is not None:
             self.complete(result.point, self.penalty)
         improved = self._improved_on(before)
-        if improved or result.solved_to_gap:
-            self.exact_cost_factor = MIN_EXACT_COST_FACTOR
-        else:
-            raised = min(MAX_EXACT_COST_FACTOR, EXACT_COST_GROWTH * self.exact_cost_factor)
-            self.exact_cost_factor = raised
+        raised = min(MAX_EXACT_COST_FACTOR, EXACT_COST_GROWTH * self.exact_cost_factor)
+        progress = improved or result.solved_to_gap
+        self.exact_cost_factor = MIN_EXACT_COST_FACTOR if progress else raised
         if improved:
             self.explored_radius = 0.0
         elif result.solved_to_gap:

@@ -33,17 +33,24 @@ class Columns:
 
     Attributes
     ----------
+    block
+        Block of each column, (k,).
     value
         Objective coefficients, (k,).
     use
         Coefficients in the coupling constraints, (k, m).
     """
 
+    block: ndarray
     value: ndarray
     use: ndarray
 
     def __len__(self) -> int:
         return len(self.value)
+
+    def reduced(self, lp: MasterSolution) -> ndarray:
+        """Return the reduced cost of each column, positive where it would improve the program."""
+        return lp.reduced(self.block, self.value, self.use)
 
     def _append(self, **columns: ndarray) -> None:
         for name, array in columns.items():
@@ -74,16 +81,16 @@ class ColumnPool(Columns):
 
     def __init__(self, blocks: Blocks) -> None:
         self.blocks = blocks
-        self.at = np.zeros(0, dtype=int)
-        self.u = np.zeros((0, blocks.base.shape[1]))
-        self.value = np.zeros(0)
-        self.use = np.zeros((0, len(blocks.capacities)))
+        self.at = blocks.block[:0]
+        self.u = blocks.base[:0]
+        self.value = blocks.worth[:0]
+        self.use = blocks.fixed[:0]
         self.key = np.zeros(0, dtype=np.uint64)
         draw = np.random.default_rng(0)
         self.hash_factors = draw.integers(2**64, size=1 + self.u.shape[1], dtype=np.uint64) | 1
 
     @property
-    def block(self) -> ndarray:
+    def block(self) -> ndarray:  # type: ignore[override]
         """Block of each column."""
         return self.blocks.block[self.at]
 
@@ -134,27 +141,19 @@ class ColumnPool(Columns):
             lacking = np.inf if missing else float(np.maximum(-blocks.capacities, 0.0).sum())
             none = np.zeros(len(blocks.capacities)), np.zeros(blocks.n), np.zeros(len(self))
             return MasterSolution(0.0, *none, lacking)
-        solution = self._solve(earlier)
-        return solution._replace(value=float(self.value @ solution.weights))
-
-    def _solve(self, earlier: MasterSolution | None) -> MasterSolution:
-        blocks = self.blocks
-        capacities = blocks.capacities
         master = RestrictedMaster(
-            blocks.n, blocks.optional, self.block, self.value, self.use, capacities
+            blocks.n, blocks.optional, self.block, self.value, self.use, blocks.capacities
         )
         known_prices = None
         if earlier is not None and earlier.phase_factor:
             known_prices = earlier.prices
-        feasible = known_prices is not None or (blocks.optional and (capacities >= 0).all())
+        feasible = known_prices is not None or (blocks.optional and (blocks.capacities >= 0).all())
         if feasible and blocks.n > MAX_FREE_BLOCKS:
-            return solve_master_by_sifting(master, known_prices)
-        free = np.zeros(len(capacities))
-        return master.solve_in_two_phases(master.bought_and_sold(free + 1.0, free))
-
-    def reduced(self, lp: MasterSolution) -> ndarray:
-        """Return the reduced cost of each column, positive where it would improve the program."""
-        return lp.reduced(self.block, self.value, self.use)
+            solution = solve_master_by_sifting(master, known_prices)
+        else:
+            free = np.zeros(len(blocks.capacities))
+            solution = master.solve_in_two_phases(master.bought_and_sold(free + 1.0, free))
+        return solution._replace(value=float(self.value @ solution.weights))
 
     def rounded(self, shares: ndarray) -> ndarray | None:
         """Select columns greedily, in the order of their weights, as long as they fit.
@@ -245,13 +244,12 @@ class ColumnPool(Columns):
             Numbers of the selected columns, None if SCIP found no choice.
         """
         began = now()
-        kept = np.zeros(0, dtype=int)
+        kept = among[:0]
         if start is not None:
             kept = start[~np.isin(self.block[start], self.block[among])]
-        covered = np.unique(self.block[np.concatenate([kept, among])])
-        if not self.blocks.optional and len(covered) < self.blocks.n:
-            return None
         owners, block = np.unique(self.block[among], return_inverse=True)
+        if not self.blocks.optional and len(kept) + len(owners) < self.blocks.n:
+            return None
         left = self.blocks.capacities - self.use[kept].sum(axis=0)
         program = RestrictedMaster(
             len(owners), self.blocks.optional, block, self.value[among], self.use[among], left

@@ -15,7 +15,7 @@ from ..errors import ProblemError
 from ..methods import Callback, Method, Run
 from ..methods.run import start_run
 from ..model.blocks import Blocks
-from ..model.incumbent import Incumbent, PointCallback
+from ..model.incumbent import PointCallback
 from ..model.problem import NeuralMIP
 from ..model.progress import report_progress
 from ..model.solution import Solution
@@ -23,7 +23,7 @@ from ..model.structure import Structure
 from ..renamed import renamed_fields, renamed_keywords
 from ..workers import Executor, check_client
 from .general_blocks import GeneralColumnGeneration
-from .network_oracle import NetworkOracle, PricingResult
+from .network_oracle import NetworkOracle
 from .recognition import require_blocks
 from .state import ColumnGeneration, CoordinationState, Round
 
@@ -134,12 +134,11 @@ class PriceCoordination(Method):
     def run(self, run: Run) -> Solution:
         """Run rounds until no column is missing, then select columns."""
         blocks = require_blocks(run.problem, run.instance, self.method)
-        incumbent = run.incumbent()
         if isinstance(blocks, Structure):
-            search = GeneralColumnGeneration(incumbent, blocks, run.deadline, run.seed)
+            search = GeneralColumnGeneration(run.incumbent(), blocks, run.deadline, run.seed)
             run.state = search
             return search.solution(run, search.run(run, self.max_rounds, self.max_failed_rounds))
-        state = self._first_state(run, blocks, incumbent)
+        state = self._first_state(run, blocks)
         run.state = state
         return state.solution(run, self._rounds(state, run))
 
@@ -210,11 +209,11 @@ class PriceCoordination(Method):
             raise ProblemError(
                 f"single rounds need blocks of the form of Blocks: call solve() for {blocks!r}."
             )
-        return self._first_state(run, blocks, run.incumbent())
+        return self._first_state(run, blocks)
 
-    def _first_state(self, run: Run, blocks: Blocks, incumbent: Incumbent) -> CoordinationState:
+    def _first_state(self, run: Run, blocks: Blocks) -> CoordinationState:
         executor = Executor(self.client)
-        return CoordinationState.empty(blocks, incumbent, run.deadline, run.seed, executor)
+        return CoordinationState.empty(blocks, run.incumbent(), run.deadline, run.seed, executor)
 
     @renamed_keywords(market="state", seen="prices")
     def round(self, state: CoordinationState, prices: ndarray | None = None) -> None:
@@ -233,8 +232,12 @@ class PriceCoordination(Method):
             state.next_prices = prices
         found = self.search.options(state)
         times.append(now())
-        new = _count_new(state, found)
         before = state.lp
+        new = len(found.at)
+        if before is not None:
+            blocks = state.blocks
+            reduced = before.reduced(blocks.block[found.at], found.value, blocks.use(*found))
+            new = int((reduced > REDUCED_COST_TOLERANCE * state.scale).sum())
         pool.add(*found)
         state.lp = pool.prices(before)
         comparable = before is not None and before.phase_factor == state.lp.phase_factor
@@ -246,15 +249,6 @@ class PriceCoordination(Method):
         state.offer(pool.rounded(state.lp.weights))
         times.append(now())
         _record_round(state, new, smoothing, times)
-
-
-def _count_new(state: CoordinationState, found: PricingResult) -> int:
-    """Count the columns of positive reduced cost."""
-    if state.lp is None:
-        return len(found.at)
-    blocks = state.blocks
-    reduced = state.lp.reduced(blocks.block[found.at], found.value, blocks.use(*found))
-    return int((reduced > REDUCED_COST_TOLERANCE * state.scale).sum())
 
 
 def _record_round(state: CoordinationState, new: int, smoothing: float, times: list[float]) -> None:

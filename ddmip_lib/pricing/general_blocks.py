@@ -246,23 +246,19 @@ class GeneralColumnGeneration(ColumnGeneration):
         for _ in range(model.max_steps):
             if self.seconds_left <= 0 or (radius < MIN_RADIUS).all():
                 break
-            trial, trial_cost = self._trial(model, values, radius)
+            tangent = linearise(self.instance, values)
+            radii = radius[model.part[model.inputs]]
+            step = model.step(values, tangent, radii, model.penalty, self.step_seconds)
+            if step is None:
+                radius = SHRINKING_FACTOR * radius
+                continue
+            trial, trial_cost = self._completed(model, step.values)
             # infinite costs are no improvement over infinite ones
             tolerance = 1e-9 * np.abs(trial_cost).clip(1.0, 1e300)
             accepted = trial_cost < cost - tolerance
             values = np.where(accepted[model.part], trial, values)
             cost = np.where(accepted, trial_cost, cost)
             radius = np.where(accepted, radius, SHRINKING_FACTOR * radius)
-
-    def _trial(
-        self, model: JointElasticModel, values: ndarray, radius: ndarray
-    ) -> tuple[ndarray, ndarray]:
-        tangent = linearise(self.instance, values)
-        radii = radius[model.part[model.inputs]]
-        step = model.step(values, tangent, radii, model.penalty, self.step_seconds)
-        if step is None:
-            return values, np.full(model.n_parts, np.inf)
-        return self._completed(model, step.values)
 
     def _completed(self, model: JointElasticModel, values: ndarray) -> tuple[ndarray, ndarray]:
         """Return the completed point and the cost of its parts, infinite if there is none."""

@@ -75,7 +75,10 @@ class GeneralColumns(Columns):
         values
             A full assignment with the networks' true outputs.
         """
-        blocks = self._feasible_blocks(values)
+        missed, outside = self.incumbent.missed(values)
+        violated = self.row_member.T @ (missed[~self.structure.coupling] > TOLERANCE)
+        violated = violated + self.member.T @ (outside > TOLERANCE)
+        blocks = np.flatnonzero(violated == 0)
         value = -((self.milp.sign * self.milp.cost * values) @ self.member)[blocks]
         use = (self.coupling @ sp.diags(values) @ self.member).T.toarray()[blocks]
         known = np.column_stack([self.block, self.value, self.use])
@@ -86,12 +89,6 @@ class GeneralColumns(Columns):
         point = np.full(len(new), len(self.points))
         self._append(block=blocks[new], value=value[new], use=use[new], point=point)
         self.points.append(values)
-
-    def _feasible_blocks(self, values: ndarray) -> ndarray:
-        missed, outside = self.incumbent.missed(values)
-        violated = self.row_member.T @ (missed[~self.structure.coupling] > TOLERANCE)
-        violated = violated + self.member.T @ (outside > TOLERANCE)
-        return np.flatnonzero(violated == 0)
 
     def _master(self, among: ndarray) -> RestrictedMaster:
         """Return the program over some columns and the master's variables."""
@@ -122,10 +119,6 @@ class GeneralColumns(Columns):
         n = len(master.capacities) + master.n
         added = sp.hstack([sp.eye(n), -sp.eye(n)])  # to the activity of each constraint
         return master.solve_in_two_phases(MasterVariables.nonnegative(np.ones(2 * n), added))
-
-    def reduced(self, lp: MasterSolution) -> ndarray:
-        """Return the reduced cost of each column, positive where it would improve the program."""
-        return lp.reduced(self.block, self.value, self.use)
 
     def choose(self, among: ndarray, seconds: float) -> ndarray | None:
         """Select the best columns among candidates by HiGHS.

@@ -219,7 +219,7 @@ def _solve_unscaled(program: Program) -> LPProposal:
     at_most = matrix[~equation], side[~equation]
     equations = matrix[equation], side[equation]
     bounds = np.column_stack([program.lower, program.upper])
-    result = linprog(program.cost, *at_most, *equations, bounds, method="highs")
+    result = linprog(program.cost, *at_most, *equations, bounds)
     if result.status not in (0, 2):
         raise RuntimeError(f"the linear program over columns failed: {result.message}")
     if result.x is None:
@@ -329,9 +329,9 @@ class _Sifting:
         size = np.maximum(len(master.capacities) * np.abs(master.capacities), 1e-9)
         self.price_scale = np.abs(master.value).max() * master.n / size
         self.width = INITIAL_BOX_WIDTH
-        points = [self.dominant.at(_sampled_prices(master, max_free_blocks))]
-        if known_prices is not None:  # columns added since may have moved the optimum far from them
-            points.append(self.dominant.at(known_prices))
+        # columns added since may have moved the optimum far from known prices
+        candidates = _sampled_prices(master, max_free_blocks), known_prices
+        points = [self.dominant.at(prices) for prices in candidates if prices is not None]
         self.best = min(points, key=lambda point: point.value)
         self.free = self._least_dominant()
 

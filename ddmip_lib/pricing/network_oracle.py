@@ -6,7 +6,6 @@ and the columns of one depend on nothing but its request, so that a cluster retu
 as a single process.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -31,6 +30,10 @@ MIN_LOGIT_SINGLE_PRECISION = 1e-4
 _placed: WeakKeyDictionary[nn.Module, dict[tuple[torch.device, torch.dtype, int], Network]] = (
     WeakKeyDictionary()
 )
+
+
+Seed = tuple[int, int] | np.random.Generator
+"""Seed or generator of random numbers."""
 
 
 class PricingResult(NamedTuple):
@@ -84,7 +87,7 @@ class PricingRequest(NamedTuple):
     rates: ndarray
     gain: ndarray
     known: ndarray
-    seed: tuple[int, int] | np.random.Generator
+    seed: Seed
 
 
 class NetworkOracle(NamedTuple):
@@ -115,7 +118,10 @@ class NetworkOracle(NamedTuple):
         found = list[PricingResult]()
         if not state.shards:
             state.shards = state.executor.scatter(shards(blocks, predictors))
-            found += _base_points(blocks, predictors)
+            for number, predictor in enumerate(predictors):
+                rows = np.flatnonzero(blocks.predictor == number)
+                base = blocks.base[rows]
+                found.append(evaluate_columns(predictor, blocks, rows, base, blocks.optional))
         found += state.executor.map(self.of_shard, state.shards, _requests(state))
         for number, predictor in enumerate(predictors):
             found.append(evaluate_columns(predictor, blocks, *_mixed(state, number)))
@@ -198,10 +204,14 @@ def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
 def _requests(state: CoordinationState) -> list[PricingRequest]:
     """Return the request of each shard, with positive costs, since capacities are finite."""
     blocks = state.blocks
-    seeds = _seeds(state.rng, len(state.shards))
+    seeds: list[Seed] = [state.rng] * len(state.shards)  # a single one uses the generator itself
+    if len(state.shards) > 1:
+        salt = int(state.rng.integers(2**32))
+        seeds = [(salt, k) for k in range(len(state.shards))]
     rates = blocks.mode_rates(state.next_prices)
     worth = np.array([mode.worth for mode in blocks.modes])
-    gain = worth * blocks.mode_gains(state.next_prices, state.counts)
+    counts = 1.0 if state.lp is None else state.lp.phase_factor
+    gain = worth * blocks.mode_gains(state.next_prices, counts)
     points = _best_known(state)
     requests = []
     for shared, seed in zip(state.shards, seeds, strict=True):
@@ -212,14 +222,6 @@ def _requests(state: CoordinationState) -> list[PricingRequest]:
     return requests
 
 
-def _seeds(draw: np.random.Generator, n: int) -> Sequence[tuple[int, int] | np.random.Generator]:
-    """Return a seed for each of n shards; a single one stays here and uses the generator itself."""
-    if n <= 1:
-        return [draw] * n
-    salt = int(draw.integers(2**32))
-    return [(salt, k) for k in range(n)]
-
-
 def _best_known(state: CoordinationState) -> ndarray:
     """Return for each row of the table its column of highest profit, or else its base point."""
     pool = state.pool
@@ -227,15 +229,6 @@ def _best_known(state: CoordinationState) -> ndarray:
     order = np.argsort(pool.value - pool.use @ state.next_prices, kind="stable")
     points[pool.at[order]] = pool.u[order]  # of several columns the last one is kept
     return points
-
-
-def _base_points(blocks: Blocks, predictors: list[Predictor]) -> list[PricingResult]:
-    found = []
-    for number, predictor in enumerate(predictors):
-        rows = np.flatnonzero(blocks.predictor == number)
-        base = blocks.base[rows]
-        found.append(evaluate_columns(predictor, blocks, rows, base, blocks.optional))
-    return found
 
 
 def _shortened(blocks: Blocks, columns: PricingResult, number: int) -> tuple[ndarray, ndarray]:

@@ -211,19 +211,15 @@ def reduce_to_boundary(
     Tensor
         Points of class 1 that cost no more, (k, p).
     """
-    with torch.no_grad():
-        return _bisect(network, task, _reset_coordinates(network, task, u), halvings)
-
-
-def _reset_coordinates(network: Network, task: PricingProblem, u: Tensor) -> Tensor:
     cost = (u - task.base).abs() * torch.where(u > task.base, task.up, task.down)
     points = torch.arange(len(u))
-    for coordinate in cost.argsort(dim=1, descending=True).T:
-        check_time()
-        trial = u.clone()
-        trial[points, coordinate] = task.base[points, coordinate]
-        u = torch.where(task.in_class(network, trial)[:, None], trial, u)
-    return u
+    with torch.no_grad():
+        for coordinate in cost.argsort(dim=1, descending=True).T:
+            check_time()
+            trial = u.clone()
+            trial[points, coordinate] = task.base[points, coordinate]
+            u = torch.where(task.in_class(network, trial)[:, None], trial, u)
+        return _bisect(network, task, u, halvings)
 
 
 def _bisect(network: Network, task: PricingProblem, u: Tensor, halvings: int) -> Tensor:

@@ -245,13 +245,10 @@ class BlockReader:
                 row = replace(mode, block=np.array(block), fixed=mode.fixed - least)
                 groups.setdefault(key, []).append(row)
         made = [_merged(group) for group in groups.values()]
-        return Blocks(made, capacities, self._is_optional(table), self.names)
-
-    def _is_optional(self, table: list[list[BlockMode]]) -> bool:
-        """Return whether every block can stay at its base point without use and without value."""
-        if any(len(modes) > 1 or modes[0].mode.fixed.any() for modes in table):
-            return False
-        return bool(self.milp.integer[self.is_output].all())
+        # every block can stay at its base point without use and without value
+        optional = all(len(modes) == 1 and not modes[0].mode.fixed.any() for modes in table)
+        optional = optional and bool(self.milp.integer[self.is_output].all())
+        return Blocks(made, capacities, optional, self.names)
 
 
 def _merged(group: list[Mode]) -> Mode:
@@ -374,7 +371,10 @@ class FixedBlock:
         fixed = self.lower[~free] @ self.use[~free]
         for x in np.flatnonzero(using & self.is_input).tolist():
             fixed = fixed + self._add_input_term(x)
-        t = self._valued_variable(free)
+        valued = np.flatnonzero(free & (self.gain != 0)).tolist()
+        _require(len(valued) == 1 and not (self.gain * self.lower)[~free].any())
+        t: int = valued[0]
+        _require(self.gain[t] > 0 and (self.use[t] <= 0).all())
         y, factor = self.capped.get(t, (t, 1.0))
         cap = self.upper[t] / factor if t in self.capped else np.inf
         self._check(t, y, using)
@@ -385,14 +385,6 @@ class FixedBlock:
             "per_value": self.use[t] / self.gain[t],
         }
         return self._with_box(fixed, parts, int(self.reader.row[self.own[y]]))
-
-    def _valued_variable(self, free: ndarray) -> int:
-        """Return the only variable with an objective coefficient."""
-        valued = np.flatnonzero(free & (self.gain != 0)).tolist()
-        _require(len(valued) == 1 and not (self.gain * self.lower)[~free].any())
-        t: int = valued[0]
-        _require(self.gain[t] > 0 and (self.use[t] <= 0).all())
-        return t
 
     def _check(self, t: int, y: int, using: ndarray) -> None:
         """Raise unless output y and the terms are all that `using` and the objective depend on."""

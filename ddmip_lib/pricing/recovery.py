@@ -16,7 +16,6 @@ from ..methods import Method, ReportsPoints, Run
 from ..methods.run import start_run
 from ..model.blocks import Blocks
 from ..model.incumbent import Incumbent
-from ..model.predictor import Predictor
 from ..model.problem import NeuralMIP
 from ..model.solution import Solution
 from ..model.structure import Structure
@@ -133,11 +132,10 @@ class Recovering(Method):
 
     def prepare(self, run: Run) -> None:
         """Find the blocks, before the solver does any work."""
-        run.state = _Recovery(require_blocks(run.problem, run.instance, self.method))
+        require_blocks(run.problem, run.instance, self.method)
 
     def run(self, run: Run) -> Solution:
         """Run the solver, then select from the points that it evaluated."""
-        recovery: _Recovery = run.state
         points = list[Point]()
 
         def record(inputs: Point) -> None:
@@ -155,21 +153,20 @@ class Recovering(Method):
         run.method = f"{found.method}, recovered"
         run.history = found.history
         run.details = dict(found.details)
-        recovery.found = found
-        recovery.objective = incumbent.objective
+        run.state = found, incumbent.objective
         if points and "interrupted" not in found.details and found.status != "infeasible":
-            _choose(recovery.blocks, incumbent, points, run)
+            blocks = require_blocks(run.problem, run.instance, self.method)
+            _choose(blocks, incumbent, points, run)
         return self.interrupted(run, found.status)
 
     def interrupted(self, run: Run, status: str) -> Solution:
         """Return the best verified point; the run need not have ended early."""
-        recovery: _Recovery = run.state
-        found = recovery.found
-        if found is None:
+        if run.state is None:
             return run.interrupted_solution(status)
+        found, objective = run.state
         if status == "stopped":
             run.details["interrupted"] = True
-        improved = run.best is not None and run.best.objective != recovery.objective
+        improved = run.best is not None and run.best.objective != objective
         if improved and status in ("claimed_optimal", "no_solution_found"):
             status = "stopped"
         return run.solution(
@@ -179,15 +176,6 @@ class Recovering(Method):
             objective_last=found.objective_last,
             start=found.start,
         )
-
-
-@dataclass
-class _Recovery:
-    """State of a run of `Recovering`: blocks, the solver's solution and its verified objective."""
-
-    blocks: Blocks | Structure
-    found: Solution | None = None
-    objective: float | None = None
 
 
 def _choose(
@@ -202,50 +190,31 @@ def _choose(
         search.gather(points)
         return len(search.pool)
     state = CoordinationState.empty(blocks, incumbent, run.deadline, run.seed)
-    recover_into(state, points, run.seed)
+    for number in np.unique(blocks.predictor).tolist():
+        if state.seconds_left <= 0:
+            return len(state.pool)
+        _add_columns(state, number, [point[number] for point in points])
+    state.lp = state.pool.prices()
+    state.offer(state.pool.rounded(state.lp.weights))
+    state.choose(gap=1e-6, nodes=100, seed=run.seed)
     return len(state.pool)
 
 
-def recover_into(
-    state: CoordinationState, points: Sequence[Sequence[ndarray]], seed: int = 0
-) -> None:
-    """Add columns from evaluated points to a pool, and select; the choice is verified.
-
-    Parameters
-    ----------
-    state
-        The state with the pool and the incumbent, which are changed.
-    points
-        The points, each a list of input matrices.
-    seed
-        Seed of SCIP.
-    """
-    predictors = state.incumbent.instance.predictors
-    for number in np.unique(state.blocks.predictor).tolist():
-        if state.seconds_left <= 0:
-            return
-        matrices = [point[number] for point in points]
-        _add_columns(state, number, predictors[number], matrices)
-    state.lp = state.pool.prices()
-    state.offer(state.pool.rounded(state.lp.weights))
-    state.choose(gap=1e-6, nodes=100, seed=seed)
-
-
-def _add_columns(
-    state: CoordinationState, number: int, predictor: Predictor, matrices: list[ndarray]
-) -> None:
+def _add_columns(state: CoordinationState, number: int, matrices: list[ndarray]) -> None:
     """Add the columns of one network, from base points and from rows of input matrices."""
     blocks = state.blocks
+    predictor = state.incumbent.instance.predictors[number]
     rows = np.flatnonzero(blocks.predictor == number)
     base = blocks.base[rows]
-    at, u = _nearest(
-        blocks, rows, np.stack([base, *(matrix[blocks.row[rows]] for matrix in matrices)])
-    )
+    points = np.stack([base, *(matrix[blocks.row[rows]] for matrix in matrices)])
+    at, u = _nearest(blocks, rows, points)
     if predictor.gives_class:
         in_class = predictor.raw(u)[:, 0] > 0
         at, u = _cheapest(state, at[in_class], u[in_class])
         if len(at):
-            u = _reduced(state, predictor, at, u)
+            up, down = blocks.rates(state.next_prices)[:, at]
+            task = PricingProblem.of(blocks, at, up, down, np.full(len(at), np.inf))
+            u = reduce_to_boundary(predictor.net, task, torch.from_numpy(u)).numpy()
     state.pool.add(*evaluate_columns(predictor, blocks, at, u))
     if not blocks.optional:
         state.pool.add(*evaluate_columns(predictor, blocks, rows, base, classes_only=False))
@@ -269,18 +238,9 @@ def _cheapest(state: CoordinationState, at: ndarray, u: ndarray) -> tuple[ndarra
     """Return at most `MAX_REDUCED_POINTS` different points of each block, those of least cost."""
     rounded = np.column_stack([at, np.round(u, 6)])
     first = np.unique(rounded, axis=0, return_index=True)[1]
-    at = at[first]
-    u = u[first]
-    block = state.blocks.block[at]
-    cost = state.blocks.use(at, u, np.zeros(len(at))) @ state.next_prices
+    block = state.blocks.block[at[first]]
+    cost = state.blocks.use(at[first], u[first], np.zeros(len(first))) @ state.next_prices
     order = np.lexsort((cost, block))
     rank = np.arange(len(order)) - np.searchsorted(block[order], block[order])
-    kept = order[rank < MAX_REDUCED_POINTS]
+    kept = first[order[rank < MAX_REDUCED_POINTS]]
     return at[kept], u[kept]
-
-
-def _reduced(state: CoordinationState, predictor: Predictor, at: ndarray, u: ndarray) -> ndarray:
-    """Move points of class 1 towards their base points, up to the boundary of the class."""
-    up, down = state.blocks.rates(state.next_prices)[:, at]
-    task = PricingProblem.of(state.blocks, at, up, down, np.full(len(at), np.inf))
-    return reduce_to_boundary(predictor.net, task, torch.from_numpy(u)).numpy()

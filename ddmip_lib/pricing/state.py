@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -91,22 +91,10 @@ class Rounds(History):
         )
 
 
-class Selection(NamedTuple):
-    """Settings of one selection by SCIP.
-
-    Attributes
-    ----------
-    tolerance
-        Reduced cost up to which a column is a candidate, in units of the largest value.
-    nodes
-        Number of nodes of SCIP, -1 for no limit.
-    emphasis
-        As in `ColumnPool.select`.
-    """
-
-    tolerance: float
-    nodes: int
-    emphasis: str
+Selection = tuple[float, int, str]
+"""One selection by SCIP: the reduced cost up to which a column is a candidate, in units of the
+largest value; the number of nodes, -1 for no limit; and the emphasis of `ColumnPool.select`.
+"""
 
 
 class ColumnGeneration:
@@ -227,11 +215,6 @@ class CoordinationState(ColumnGeneration):
         return max(float(np.abs(self.pool.value).max(initial=0.0)), 1e-9)
 
     @property
-    def counts(self) -> float:
-        """Factor of values in reduced costs: 0 as long as the pool has no feasible mixture."""
-        return 1.0 if self.lp is None else self.lp.phase_factor
-
-    @property
     def settled(self) -> bool:
         """Whether no choice of columns can be better, since the linear program is no better."""
         best = self.incumbent.objective
@@ -240,15 +223,11 @@ class CoordinationState(ColumnGeneration):
         if best is None or not self.lp.phase_factor:
             return False
         improvement = self.incumbent.instance.milp.sign * (best - self.objective(self.lp.value))
-        if self._has_integer_values():
-            return bool(improvement < 1 - 1e-6)
+        classes = [predictor.gives_class for predictor in self.incumbent.instance.predictors]
+        worth = self.blocks.worth
+        if (np.array(classes)[self.blocks.predictor] & (worth == np.round(worth))).all():
+            return bool(improvement < 1 - 1e-6)  # all values are integers
         return bool(improvement <= 1e-9 * max(1.0, abs(best)))
-
-    def _has_integer_values(self) -> bool:
-        predictors = self.incumbent.instance.predictors
-        if not all(predictors[k].gives_class for k in np.unique(self.blocks.predictor)):
-            return False
-        return bool((self.blocks.worth == np.round(self.blocks.worth)).all())
 
     def scarcity(self) -> ndarray:
         """Return the mean of the linear program's prices and of prices of used-up resources."""
@@ -323,29 +302,29 @@ class CoordinationState(ColumnGeneration):
         if lp is None or not lp.phase_factor:
             return
         reduced = self.pool.reduced(lp)
-        for selection in self._selections(lp, nodes, thorough):
+        for tolerance, node_limit, emphasis in self._selections(lp, nodes, thorough):
             if self.seconds_left <= 0:
                 return
-            among = self._candidates(reduced, selection.tolerance)
-            limits = selection.nodes, self.seconds_left
-            self.offer(self.pool.select(among, self.chosen, gap, *limits, seed, selection.emphasis))
+            among = self._candidates(reduced, tolerance)
+            limits = gap, node_limit, self.seconds_left
+            self.offer(self.pool.select(among, self.chosen, *limits, seed, emphasis))
 
     def _selections(self, lp: MasterSolution, nodes: int, thorough: bool) -> Iterator[Selection]:
         """Yield one selection after the other, the last of them for the choice known by then."""
         finite = not (self.blocks.lower < self.blocks.upper).any()
         if not finite and thorough:
-            yield Selection(0.5 * WIDE_TOLERANCE, 3 * nodes, "default")
+            yield 0.5 * WIDE_TOLERANCE, 3 * nodes, "default"
         elif not finite:
-            yield Selection(NEAR_OPTIMAL_TOLERANCE, nodes, "feasibility")
-            yield Selection(WIDE_TOLERANCE, 10 * nodes, "no cuts")
+            yield NEAR_OPTIMAL_TOLERANCE, nodes, "feasibility"
+            yield WIDE_TOLERANCE, 10 * nodes, "no cuts"
         if finite or self.chosen is None:
-            yield Selection(np.inf, -1, "default")
+            yield np.inf, -1, "default"
             return
         # no column of a better choice has a larger reduced cost than this choice in total
         loss = lp.value - float(self.pool.value[self.chosen].sum())
         tolerance = loss / self.scale + 1e-9
         if tolerance > WIDE_TOLERANCE and len(self.pool) <= MAX_COLUMNS_OF_EXACT_CHOICE:
-            yield Selection(tolerance, 10 * nodes, "default")
+            yield tolerance, 10 * nodes, "default"
 
     def _candidates(self, reduced: ndarray, tolerance: float) -> ndarray:
         """Return columns of nearly zero reduced cost, and those of the choice in their blocks."""
