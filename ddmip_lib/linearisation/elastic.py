@@ -375,30 +375,23 @@ class ElasticModel:
         offset = tangent.offset[regression]
         parts = [Constraints(error[regression], offset, offset)]
         if self.classes.any():
-            parts += self._classification(tangent, bounds)
+            parts.append(self._classification(tangent, bounds))
         return parts
 
-    def _classification(self, tangent: Tangent, bounds: Ends) -> list[Constraints]:
+    def _classification(self, tangent: Tangent, bounds: Ends) -> Constraints:
         """Big-M constraints that tie a class to the sign of its logit, up to slack."""
-        classes = self.classes
-        missing = np.full(int(classes.sum()), np.inf)
+        offset = tangent.offset
         margin = LOGIT_STEP_MARGIN * self.units
-        # infinite bounds count as 0: inputs of networks have finite ones
-        low, high = map(_finite, bounds)
-        positive = tangent.jacobian.maximum(0)
-        negative = tangent.jacobian.minimum(0)
-        big_m_on = np.maximum(0.0, margin - (tangent.offset + positive @ low + negative @ high))
-        big_m_off = np.maximum(0.0, tangent.offset + positive @ high + negative @ low)
-        above = tangent.jacobian - sp.diags(big_m_on) @ self.selected_outputs
-        below = tangent.jacobian - sp.diags(big_m_off) @ self.selected_outputs
+        big_m_on, big_m_off = _big_m(tangent, bounds, margin)
+        on = tangent.jacobian - sp.diags(big_m_on) @ self.selected_outputs
+        off = tangent.jacobian - sp.diags(big_m_off) @ self.selected_outputs
         unit = sp.diags(self.units)
-        above = sp.hstack([above, unit, 0.0 * unit], format="csr")[classes]
-        below = sp.hstack([below, 0.0 * unit, -unit], format="csr")[classes]
-        least = (margin - big_m_on - tangent.offset)[classes]
-        return [
-            Constraints(above, least, missing),
-            Constraints(below, -missing, -tangent.offset[classes]),
-        ]
+        matrix = sp.bmat([[on, unit, None], [off, None, -unit]], format="csr")
+        missing = np.full(len(margin), np.inf)
+        lower = np.concatenate([margin - big_m_on - offset, -missing])
+        upper = np.concatenate([missing, -offset])
+        classes = np.tile(self.classes, 2)
+        return Constraints(matrix[classes], lower[classes], upper[classes])
 
     def _moves(self, point: ndarray, radius: float | ndarray) -> list[Constraints]:
         """Constraints of the trust region on the sum of the changes of all integer inputs."""
@@ -518,6 +511,20 @@ def _widened(matrix: sp.csr_matrix, width: int) -> sp.csr_matrix:
 
 def _finite(values: ndarray) -> ndarray:
     return np.where(np.isfinite(values), values, 0.0)
+
+
+def _big_m(tangent: Tangent, bounds: Ends, margin: ndarray) -> Ends:
+    """How far logits in a box may be below a margin, and above 0.
+
+    Infinite bounds are replaced by 0: inputs of networks have finite ones.
+    """
+    low = _finite(bounds[0])
+    high = _finite(bounds[1])
+    positive = tangent.jacobian.maximum(0)
+    negative = tangent.jacobian.minimum(0)
+    lowest = tangent.offset + positive @ low + negative @ high
+    highest = tangent.offset + positive @ high + negative @ low
+    return np.maximum(0.0, margin - lowest), np.maximum(0.0, highest)
 
 
 if not TYPE_CHECKING:  # which would accept any name

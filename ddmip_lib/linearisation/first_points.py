@@ -89,15 +89,6 @@ class _FirstPoints:
         points[:, inputs] = self.elastic.inputs_at(parts)
         return self._submit_best(points)
 
-    def _submit_best(self, points: ndarray) -> bool:
-        """Complete the inputs of the best candidates until a point is feasible."""
-        for point in self._ranked(points):
-            check_time()
-            left = self.seconds_left
-            if left and self.incumbent.consider_inputs(point, left).feasible:
-                return True
-        return False
-
     def by_constraints(self) -> bool:
         """Submit points of the constraints without networks; return whether one is feasible."""
         milp = self.instance.milp
@@ -119,9 +110,11 @@ class _FirstPoints:
                 return True
         return bool(found) and self._submit_best(np.array(found))
 
-    def _ranked(self, points: ndarray) -> list[ndarray]:
-        """Return the candidates with the smallest violations that completions cannot change, and
-        of those without violations the best ones.
+    def _submit_best(self, points: ndarray) -> bool:
+        """Complete the inputs of the best candidates until a point is feasible.
+
+        The best ones have the smallest violations that completions cannot change, and then the
+        lowest cost.
         """
         milp = self.instance.milp
         points = self.instance.rounded(points)
@@ -135,4 +128,11 @@ class _FirstPoints:
         violation += relative_violation(points[:, outputs], *bounds).sum(axis=1)
         violation = np.where(violation <= TOLERANCE, 0.0, violation)
         order = np.lexsort([points @ self.elastic.cost, violation])
-        return [points[k] for k in order[:MAX_COMPLETED] if np.isfinite(violation[k])]
+        for k in order[:MAX_COMPLETED]:
+            check_time()
+            left = self.seconds_left
+            if not left or not np.isfinite(violation[k]):
+                return False
+            if self.incumbent.consider_inputs(points[k], left).feasible:
+                return True
+        return False

@@ -28,15 +28,11 @@ class Crossover:
 
     def __init__(self, elastic: ElasticModel) -> None:
         self.elastic = elastic
-        free = np.zeros(elastic.milp.n_variables, dtype=bool)
-        free[elastic.inputs] = True
         self.inputs: list[ndarray] = []
         self.outputs: list[ndarray] = []
         for mapping in elastic.instance.maps:
             self.outputs += list(mapping.output)
-            for index in mapping.index:
-                entering = np.unique(index[index >= 0])
-                self.inputs.append(entering[free[entering]])
+            self.inputs += [np.intersect1d(index, elastic.inputs) for index in mapping.index]
         self.seen: list[dict[bytes, Pair]] = [{} for _ in self.inputs]
         self.new = False
 
@@ -105,7 +101,10 @@ class Crossover:
         """Constraints v = sum of z_k v^k, for the inputs (part 0) or outputs (part 1) of all
         samples.
         """
-        blocks = [np.stack([pair[part] for pair in pairs.values()], axis=1) for pairs in self.seen]
+        blocks = []
+        for pairs in self.seen:
+            columns = [pair[part] for pair in pairs.values()]
+            blocks.append(np.stack(columns, axis=1))
         own = sp.eye(self.elastic.milp.n_variables, format="csr")[variables]
         matrix = sp.hstack([own, -sp.block_diag(blocks)], format="csr")
         zero = np.zeros(len(variables))

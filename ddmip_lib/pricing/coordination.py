@@ -255,7 +255,6 @@ def _record_round(state: CoordinationState, new: int, smoothing: float, times: l
     assert state.lp is not None
     objective = state.incumbent.objective
     seconds_nn, seconds_lp, seconds_mip = np.diff(times).tolist()
-    state.rounds.prices.append(state.lp.prices)
     state.rounds.append(
         Round(
             k=len(state.rounds) + 1,
@@ -268,5 +267,6 @@ def _record_round(state: CoordinationState, new: int, smoothing: float, times: l
             seconds_lp=seconds_lp,
             seconds_mip=seconds_mip,
             seconds=times[-1] - state.incumbent.began,
+            prices=state.lp.prices,
         )
     )

@@ -161,16 +161,18 @@ class GeneralColumnGeneration(ColumnGeneration):
         """
         failed = 0
         before = None
-        start = None
-        if run.start is not None:
-            start = self.instance.assignment(run.start, rest=0.0)
         for k in range(max_rounds):
             if self.seconds_left <= 0:
                 return "time_limit"
             if failed >= 2 * max_failed_rounds:
                 return "converged"
-            if k > 0:
-                start = self._random_point() if k % 2 == 0 else None
+            if k == 0 and run.start is not None:
+                start = self.instance.assignment(run.start, rest=0.0)
+            elif k % 2 == 1 and self.lp is not None:
+                reduced = self.pool.reduced(self.lp)
+                start = self.pool.assembled(np.argsort(reduced, kind="stable"))
+            else:
+                start = self._random_point()
             self.round(start)
             report_progress(turn=True)
             if run.notify():
@@ -189,16 +191,15 @@ class GeneralColumnGeneration(ColumnGeneration):
             found["prices"] = -found["prices"]
         return found
 
-    def round(self, start: ndarray | None) -> None:
+    def round(self, start: ndarray) -> None:
         """Generate columns, solve the linear program, choose columns and refine a choice.
 
         Parameters
         ----------
         start
-            Start of the path of single blocks; None for the best columns at the prices.
+            Start of the path of single blocks.
         """
         before = self.incumbent.objective
-        start = self._best_columns() if start is None else start
         for _ in range(RANDOM_POINTS_PER_ROUND):
             if self.seconds_left > 0:
                 self._add_columns(self._random_point())
@@ -210,13 +211,6 @@ class GeneralColumnGeneration(ColumnGeneration):
             drawn = self.lp.weights * self.draw.random(len(self.pool))
             columns = np.argsort(drawn, kind="stable")
             self._follow_path(self.pool.assembled(columns), self.joint)
-
-    def _best_columns(self) -> ndarray:
-        """Return the point of the columns of least reduced cost, a random one without prices."""
-        if self.lp is None:
-            return self._random_point()
-        reduced = self.pool.reduced(self.lp)
-        return self.pool.assembled(np.argsort(reduced, kind="stable"))
 
     def _reduced_cost(self) -> ndarray:
         """Return the cost of each variable less its price; no resource has one at first."""

@@ -135,8 +135,6 @@ class GeneralColumns(Columns):
         ndarray or None
             The choice as a full assignment; None if HiGHS found none.
         """
-        if len(np.unique(self.block[among])) < self.structure.n:
-            return None
         point = solve_program(self._master(among).program(), seconds, MAX_CHOICE_NODES).point
         if point is None:
             return None

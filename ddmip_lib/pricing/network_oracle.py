@@ -6,6 +6,7 @@ and the columns of one depend on nothing but its request, so that a cluster retu
 as a single process.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -204,14 +205,11 @@ def shards(blocks: Blocks, predictors: list[Predictor]) -> list[Shard]:
 def _requests(state: CoordinationState) -> list[PricingRequest]:
     """Return the request of each shard, with positive costs, since capacities are finite."""
     blocks = state.blocks
-    seeds: list[Seed] = [state.rng] * len(state.shards)  # a single one uses the generator itself
-    if len(state.shards) > 1:
-        salt = int(state.rng.integers(2**32))
-        seeds = [(salt, k) for k in range(len(state.shards))]
+    seeds = _seeds(state.rng, len(state.shards))
     rates = blocks.mode_rates(state.next_prices)
-    worth = np.array([mode.worth for mode in blocks.modes])
+    gain = np.array([mode.worth for mode in blocks.modes])
     counts = 1.0 if state.lp is None else state.lp.phase_factor
-    gain = worth * blocks.mode_gains(state.next_prices, counts)
+    gain = gain * blocks.mode_gains(state.next_prices, counts)
     points = _best_known(state)
     requests = []
     for shared, seed in zip(state.shards, seeds, strict=True):
@@ -220,6 +218,14 @@ def _requests(state: CoordinationState) -> list[PricingRequest]:
         least = 1e-3 * max(float(rates[:, modes].max()), 1e-9)
         requests.append(PricingRequest(np.maximum(rates, least), gain, points[at], seed))
     return requests
+
+
+def _seeds(draw: np.random.Generator, n: int) -> Sequence[Seed]:
+    """Return a seed for each of n shards; a single one stays here and uses the generator itself."""
+    if n <= 1:
+        return [draw] * n
+    salt = int(draw.integers(2**32))
+    return [(salt, k) for k in range(n)]
 
 
 def _best_known(state: CoordinationState) -> ndarray:

@@ -253,8 +253,10 @@ class BlockReader:
 
 def _merged(group: list[Mode]) -> Mode:
     """Return the mode that some rows of the table have in common."""
-    names = [name for name, axes in AXES.items() if "b" in axes]
-    arrays = {name: np.array([getattr(mode, name) for mode in group]) for name in names}
+    arrays = {}
+    for name, axes in AXES.items():
+        if "b" in axes:
+            arrays[name] = np.array([getattr(mode, name) for mode in group])
     return replace(group[0], **arrays)
 
 
@@ -401,10 +403,9 @@ class FixedBlock:
 
     def _with_box(self, fixed: ndarray, parts: dict[str, Any], row: int) -> BlockMode | None:
         """Add box, base point and use in the order of the network's inputs."""
-        reader = self.reader
         number = parts["predictor"]
-        place = reader.position[reader.instance.maps[number].index[row]]
-        constant = reader.constants[number][row]
+        place = self.reader.position[self.reader.instance.maps[number].index[row]]
+        constant = self.reader.constants[number][row]
         lower = np.where(place >= 0, self.lower[place], constant)
         upper = np.where(place >= 0, self.upper[place], constant)
         start = 0.5 * (lower + upper)

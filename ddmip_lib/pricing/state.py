@@ -52,6 +52,8 @@ class Round:
         Seconds for the networks, the linear program and the choice.
     seconds
         Seconds since the start of the run.
+    prices
+        Prices after the round.
     """
 
     k: int
@@ -64,6 +66,7 @@ class Round:
     seconds_lp: float
     seconds_mip: float
     seconds: float
+    prices: ndarray = field(repr=False, compare=False)
 
 
 class Rounds(History):
@@ -75,11 +78,11 @@ class Rounds(History):
         Prices after each round, one array for each.
     """
 
-    columns = tuple(f.name for f in fields(Round))
+    columns = tuple(f.name for f in fields(Round) if f.compare)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.prices: list[ndarray] = []
+    @property
+    def prices(self) -> list[ndarray]:
+        return [iteration.prices for iteration in self]
 
     def __repr__(self) -> str:
         if not len(self):
@@ -331,9 +334,8 @@ class CoordinationState(ColumnGeneration):
         among = np.flatnonzero(reduced > -tolerance * self.scale)
         if self.chosen is None:
             return among
-        if len(among) > MAX_SELECTION_COLUMNS:
-            best = np.argsort(-reduced[among], kind="stable")[:MAX_SELECTION_COLUMNS]
-            among = np.sort(among[best])
+        best = np.argsort(-reduced[among], kind="stable")[:MAX_SELECTION_COLUMNS]
+        among = among[best]
         block = self.pool.block
         return np.union1d(among, self.chosen[np.isin(block[self.chosen], block[among])])
 
@@ -360,5 +362,4 @@ class CoordinationState(ColumnGeneration):
     def solution(self, run: Run, status: str) -> Solution:
         """Return the solution of a run with this state."""
         run.history = self.rounds
-        del self.rounds.prices[len(self.rounds) :]  # of a round that was interrupted
         return super().solution(run, status)
