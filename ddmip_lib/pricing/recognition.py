@@ -253,7 +253,7 @@ class BlockReader:
 
 def _merged(group: list[Mode]) -> Mode:
     """Return the mode that some rows of the table have in common."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, axes in AXES.items():
         if "b" in axes:
             arrays[name] = np.array([getattr(mode, name) for mode in group])
