@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,8 +22,6 @@ from torch import Tensor, nn
 from ..errors import ProblemError, UnsupportedNetworkError, of_extra
 from .grid import random_samples
 
-Values = dict[str, Any]
-"""Tensors by their names in the graph; "" is an input that is absent."""
 CALIBRATION = 10.0
 """Error of onnxruntime, as a multiple of the rounding error of this module in float32."""
 RELATIVE_DIFFERENCE = 1e-4
@@ -37,6 +36,10 @@ FLOAT_TYPES = (1, 10, 11, 16)
 """ONNX's numbers of its types of numbers, which become int64 and float64."""
 
 
+class UnsupportedSetting(Exception):
+    """An attribute of a node that its operator does not support: reason and remedy."""
+
+
 @dataclass(frozen=True)
 class Step:
     """A node of an ONNX graph.
@@ -49,8 +52,6 @@ class Step:
         The names of its values.
     attributes
         Its attributes.
-    opset
-        The version of the operators.
     """
 
     name: str
@@ -58,16 +59,6 @@ class Step:
     inputs: tuple[str, ...]
     output: str
     attributes: dict[str, Any]
-    opset: int
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return an attribute."""
-        return self.attributes.get(name, default)
-
-    def axes(self, given: Tensor | None) -> list[int]:
-        """Return the axes, an attribute or, in later versions, an input."""
-        axes = self.get("axes", []) if given is None else given.tolist()
-        return list(axes)
 
     def refused(self, reason: str, remedy: str) -> UnsupportedNetworkError:
         """Return the error that names operator, node and remedy."""
@@ -91,7 +82,7 @@ class OnnxNetwork(nn.Module):
     steps
         The nodes that compute, in order.
     names
-        The buffer of each constant.
+        The names of the constants, in the order of the buffers.
     entry, result
         The names of the input and of the output.
     shape
@@ -104,16 +95,16 @@ class OnnxNetwork(nn.Module):
 
     def __init__(self, onnx: Any, model: Any) -> None:
         super().__init__()
-        self.names: dict[str, str] = {}
+        self.names: list[str] = []
+        self.steps: list[Step] = []
         for weight in model.graph.initializer:
             self._keep(weight.name, onnx.numpy_helper.to_array(weight))
         versions = [entry.version for entry in model.opset_import if not entry.domain]
-        self.steps: list[Step] = []
         for node in model.graph.node:
             values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             if node.op_type == "Constant":
                 (value,) = values.values()
-                is_tensor = "value" in values
+                is_tensor = isinstance(value, onnx.TensorProto)
                 self._keep(
                     node.output[0], onnx.numpy_helper.to_array(value) if is_tensor else value
                 )
@@ -129,30 +120,31 @@ class OnnxNetwork(nn.Module):
     def _keep(self, name: str, value: Any) -> None:
         """Store a constant, widened to float64 if it is a floating-point number."""
         array = np.array(value)
-        if not np.issubdtype(array.dtype, np.integer) and array.dtype != bool:
+        if array.dtype.kind not in "biu":
             array = np.clip(array.astype(np.float64), -MAX_CONSTANT, MAX_CONSTANT)
-        self.names[name] = f"constant{len(self.names)}"
-        self.register_buffer(self.names[name], torch.tensor(array))
+        self.register_buffer(f"constant{len(self.names)}", torch.tensor(array))
+        self.names.append(name)
 
     def forward(self, x: Tensor) -> Tensor:
         """Evaluate the graph at samples (n, p); inputs of other shapes are folded from them."""
-        values: Values = {name: getattr(self, buffer) for name, buffer in self.names.items()}
-        values[""] = None
+        values: dict[str, Any] = dict(zip(self.names, self.buffers(), strict=True))
+        values[""] = None  # an input that is absent
         values[self.entry] = x.reshape(-1, *self.shape)
         for step in self.steps:
             given = [values[name] for name in step.inputs]
             if step.kind == "Reshape":
                 given[1] = self._shape(given[1], len(x))
-            values[step.output] = OPERATORS[step.kind](step, *given)
+            try:
+                values[step.output] = OPERATORS[step.kind](*given, **step.attributes)
+            except UnsupportedSetting as error:
+                raise step.refused(*error.args) from error
         out: Tensor = values[self.result]
         return out if out.dim() == 2 else out.reshape(len(x), -1)
 
     def _shape(self, shape: Tensor, samples: int) -> list[int]:
         """The target of a Reshape, for this number of samples and not that of the export."""
-        sizes = [int(size) for size in shape.tolist()]
-        if self.batch is not None and sizes[0] == self.batch and samples != self.batch:
-            sizes[0] = samples
-        return sizes
+        sizes: list[int] = shape.tolist()
+        return [samples, *sizes[1:]] if sizes[0] == self.batch else sizes
 
     def extra_repr(self) -> str:
         return f"{len(self.steps)} nodes"
@@ -160,11 +152,11 @@ class OnnxNetwork(nn.Module):
 
 def _step(node: Any, attributes: dict[str, Any], opset: int) -> Step:
     """A node of a graph; an error if it is not supported."""
-    for name, value in attributes.items():
-        if isinstance(value, bytes):
-            attributes[name] = value.decode()
+    if node.op_type == "Softmax":
+        attributes["opset"] = opset
     name = node.name or node.output[0]
-    step = Step(name, node.op_type, tuple(node.input), node.output[0], attributes, opset)
+    kept = {} if node.op_type in PLAIN else attributes
+    step = Step(name, node.op_type, tuple(node.input), node.output[0], kept)
     if node.domain not in ("", "ai.onnx") or node.op_type not in OPERATORS:
         raise step.refused(
             "is not supported",
@@ -182,7 +174,7 @@ def _only_input(inputs: list[Any], outputs: list[Any]) -> tuple[str, int | None,
             f"the ONNX graph has {len(inputs)} inputs and {len(outputs)} outputs ({names}): export"
             " a network with one of each."
         )
-    sizes = [int(size.dim_value) for size in inputs[0].type.tensor_type.shape.dim]
+    sizes = [size.dim_value for size in inputs[0].type.tensor_type.shape.dim]
     if len(sizes) < 2 or 0 in sizes[1:]:
         raise ProblemError(
             f"input {inputs[0].name} of the ONNX graph has shape {sizes}, where 0 is free: export"
@@ -280,178 +272,163 @@ def _run(net: OnnxNetwork, points: ndarray) -> ndarray:
     return np.asarray(found, dtype=float)
 
 
-def _gemm(step: Step, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
-    a = a.t() if step.get("transA", 0) else a
-    b = b.t() if step.get("transB", 0) else b
-    alpha = step.get("alpha", 1.0)
+def _gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    **more: Any,
+) -> Tensor:
+    a = a.t() if more.get("transA") else a
+    b = b.t() if more.get("transB") else b
     weight = b if alpha == 1 else alpha * b
-    if c is None:
-        return a @ weight
-    return torch.addmm(step.get("beta", 1.0) * c, a, weight)
+    return a @ weight if c is None else torch.addmm(beta * c, a, weight)
 
 
-def _divide(step: Step, one: Tensor, two: Tensor) -> Tensor:
-    if one.is_floating_point():
-        return one / two
-    return torch.div(one, two, rounding_mode="trunc")
+def _divide(one: Tensor, two: Tensor, **_: Any) -> Tensor:
+    return torch.div(one, two, rounding_mode=None if one.is_floating_point() else "trunc")
 
 
-def _clip(step: Step, x: Tensor, low: Tensor | None = None, high: Tensor | None = None) -> Tensor:
+def _clip(x: Tensor, min: Any = None, max: Any = None, **_: Any) -> Tensor:
     """The smaller of a bound and the larger of another, by ReLUs, which bounds follow."""
-    least = step.get("min") if low is None else low
-    most = step.get("max") if high is None else high
-    if least is not None and least > -NO_LIMIT:
-        x = torch.relu(x - least) + least
-    if most is not None and most < NO_LIMIT:
-        x = most - torch.relu(most - x)
+    if min is not None and min > -NO_LIMIT:
+        x = torch.relu(x - min) + min
+    if max is not None and max < NO_LIMIT:
+        x = max - torch.relu(max - x)
     return x
 
 
-def _prelu(step: Step, x: Tensor, slope: Tensor) -> Tensor:
-    return slope * x + (1 - slope) * torch.relu(x)
+def _softmax(x: Tensor, opset: int, axis: int | None = None, **_: Any) -> Tensor:
+    if opset >= 13:
+        return torch.softmax(x, -1 if axis is None else axis)
+    return torch.softmax(x.flatten(1 if axis is None else axis), -1).reshape(x.shape)
 
 
-def _softmax(step: Step, x: Tensor) -> Tensor:
-    if step.opset >= 13:
-        return torch.softmax(x, step.get("axis", -1))
-    flat = x.flatten(step.get("axis", 1))
-    return torch.softmax(flat, -1).reshape(x.shape)
+def _transpose(x: Tensor, perm: list[int] | None = None) -> Tensor:
+    return x.permute(perm or list(range(x.dim()))[::-1])
 
 
-def _transpose(step: Step, x: Tensor) -> Tensor:
-    order = step.get("perm") or list(range(x.dim()))[::-1]
-    return x.permute(*order)
-
-
-def _flatten(step: Step, x: Tensor) -> Tensor:
-    if step.get("axis", 1) != 1:
-        raise step.refused("does not keep the samples", "export it with axis 1.")
+def _flatten(x: Tensor, axis: int = 1) -> Tensor:
+    if axis != 1:
+        raise UnsupportedSetting("does not keep the samples", "export it with axis 1.")
     return x.flatten(1)
 
 
-def _reshape(step: Step, x: Tensor, shape: list[int]) -> Tensor:
+def _reshape(x: Tensor, shape: list[int], allowzero: int = 0, **_: Any) -> Tensor:
     kept = [x.shape[place] if size == 0 else size for place, size in enumerate(shape)]
-    return x.reshape(shape if step.get("allowzero", 0) else kept)
+    return x.reshape(shape if allowzero else kept)
 
 
-def _unsqueeze(step: Step, x: Tensor, axes: Tensor | None = None) -> Tensor:
-    places = step.axes(axes)
+def _integers(values: Any) -> list[int]:
+    """The integers of an attribute or, in later versions, of an input; none if it is absent."""
+    return [] if values is None else [int(value) for value in values]
+
+
+def _unsqueeze(x: Tensor, axes: Any) -> Tensor:
+    places = _integers(axes)
     rank = x.dim() + len(places)
     for axis in sorted(axis % rank for axis in places):
         x = x.unsqueeze(axis)
     return x
 
 
-def _squeeze(step: Step, x: Tensor, axes: Tensor | None = None) -> Tensor:
-    places = step.axes(axes) or [axis for axis in range(1, x.dim()) if x.shape[axis] == 1]
-    for axis in sorted((axis % x.dim() for axis in places), reverse=True):
-        x = x.squeeze(axis)
-    return x
+def _squeeze(x: Tensor, axes: Any = None) -> Tensor:
+    return x.squeeze(tuple(_integers(axes) or range(1, x.dim())))
 
 
-def _slice(step: Step, x: Tensor, *given: Tensor | None) -> Tensor:
-    parts: list[Any] = [None if part is None else part.tolist() for part in given]
-    parts = parts or [step.get("starts"), step.get("ends"), step.get("axes")]
-    starts, ends, axes, strides = [*parts, None, None][:4]
-    for place, axis in enumerate(axes or range(len(starts))):
-        stride = strides[place] if strides else 1
-        if stride < 1:
-            raise step.refused("has a negative step", "export it without.")
-        x = x[(slice(None),) * (axis % x.dim()) + (slice(starts[place], ends[place], stride),)]
-    return x
+def _slice(x: Tensor, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Tensor:
+    strides = _integers(steps) or [1] * len(starts)
+    if min(strides) < 1:
+        raise UnsupportedSetting("has a negative step", "export it without.")
+    parts = [slice(None)] * x.dim()
+    ranges = map(slice, _integers(starts), _integers(ends), strides)
+    for axis, part in zip(_integers(axes) or range(len(starts)), ranges, strict=True):
+        parts[axis] = part
+    return x[tuple(parts)]
 
 
-def _gather(step: Step, x: Tensor, indices: Tensor) -> Tensor:
-    axis = step.get("axis", 0)
-    if indices.dim() == 0:
-        return x.select(axis, int(indices))
-    chosen = x.index_select(axis, indices.flatten() % x.shape[axis])
+def _gather(x: Tensor, indices: Tensor, axis: int = 0) -> Tensor:
     axis %= x.dim()
-    return chosen.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    chosen = x.index_select(axis, indices.flatten() % x.shape[axis])
+    return chosen.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
 
 
-def _cast(step: Step, x: Tensor) -> Tensor:
-    if step.get("to") in INTEGER_TYPES:
+def _cast(x: Tensor, to: int, **_: Any) -> Tensor:
+    if to in INTEGER_TYPES:
         return x.long()
-    if step.get("to") not in FLOAT_TYPES:
-        raise step.refused("makes values of another type", "use floating-point numbers.")
+    if to not in FLOAT_TYPES:
+        raise UnsupportedSetting("makes values of another type", "use floating-point numbers.")
     return x if x.is_floating_point() else x.double()
 
 
-def _reduce(step: Step, x: Tensor, axes: Tensor | None = None) -> Tensor:
-    places = step.axes(axes)
+def _reduce(function: Any, x: Tensor, axes: Any = None, keepdims: int = 1, **_: Any) -> Tensor:
+    places = _integers(axes)
     if not places:
-        raise step.refused("is over all samples", "state its axes.")
-    function = torch.mean if step.kind == "ReduceMean" else torch.sum
-    return function(x, dim=places, keepdim=bool(step.get("keepdims", 1)))
+        raise UnsupportedSetting("is over all samples", "state its axes.")
+    reduced: Tensor = function(x, places, bool(keepdims))
+    return reduced
 
 
 def _normalise(
-    step: Step, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, var: Tensor
+    x: Tensor, *weights: Tensor, epsilon: float = 1e-5, training_mode: int = 0, **_: Any
 ) -> Tensor:
-    if step.get("training_mode", 0):
-        raise step.refused("is in training mode", "call net.eval() before the export.")
-    return F.batch_norm(x, mean, var, scale, bias, eps=step.get("epsilon", 1e-5))
+    if training_mode:
+        raise UnsupportedSetting("is in training mode", "call net.eval() before the export.")
+    scale, bias, mean, var = weights
+    return F.batch_norm(x, mean, var, scale, bias, eps=epsilon)
 
 
-def _padded(step: Step, x: Tensor, value: float) -> tuple[Tensor, list[int]]:
-    """The input and symmetric paddings: others are made of `value` in front."""
-    spatial = x.dim() - 2
-    if step.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
-        raise step.refused(f"has auto_pad {step.get('auto_pad')}", "export explicit pads.")
-    pads = list(step.get("pads") or [0] * (2 * spatial))
-    before = pads[:spatial]
-    after = pads[spatial:]
-    if before == after:
-        return x, before
-    ends = [end for pair in zip(before[::-1], after[::-1], strict=True) for end in pair]
-    return F.pad(x, ends, value=value), [0] * spatial
+def _window(x: Tensor, value: float, attributes: dict[str, Any]) -> tuple[Tensor, list[list[int]]]:
+    """The input, and strides, paddings and dilations along its one or two spatial dimensions.
 
-
-def _convolve(step: Step, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    spatial = _spatial(step, x)
-    x, padding = _padded(step, x, 0.0)
-    convolution = F.conv1d if spatial == 1 else F.conv2d
-    strides = step.get("strides") or [1] * spatial
-    dilations = step.get("dilations") or [1] * spatial
-    return convolution(x, weight, bias, strides, padding, dilations, step.get("group", 1))
-
-
-def _max_pool(step: Step, x: Tensor) -> Tensor:
-    spatial = _spatial(step, x)
-    x, padding = _padded(step, x, -torch.inf)
-    pool = F.max_pool1d if spatial == 1 else F.max_pool2d
-    return pool(
-        x,
-        step.get("kernel_shape"),
-        stride=step.get("strides") or [1] * spatial,
-        padding=padding,
-        dilation=step.get("dilations") or [1] * spatial,
-        ceil_mode=bool(step.get("ceil_mode", 0)),
-    )
-
-
-def _average_pool(step: Step, x: Tensor) -> Tensor:
-    spatial = _spatial(step, x)
-    counts = bool(step.get("count_include_pad", 0))
-    padded, padding = _padded(step, x, 0.0)
-    if max(step.get("dilations") or [1]) > 1 or (padded is not x and not counts):
-        raise step.refused("has dilations or one-sided pads", "export it without.")
-    pool = F.avg_pool1d if spatial == 1 else F.avg_pool2d
-    strides = step.get("strides") or [1] * spatial
-    ceil = bool(step.get("ceil_mode", 0))
-    return pool(padded, step.get("kernel_shape"), strides, padding, ceil, counts)
-
-
-def _spatial(step: Step, x: Tensor) -> int:
-    """The number of spatial dimensions, 1 or 2."""
+    Paddings that are not symmetric become part of the input, filled with `value`.
+    """
     spatial = x.dim() - 2
     if spatial not in (1, 2):
-        raise step.refused(f"has {spatial} spatial dimensions", "one and two are supported.")
-    return spatial
+        raise UnsupportedSetting(f"has {spatial} spatial dimensions", "one and two are supported.")
+    automatic = attributes.get("auto_pad", b"NOTSET").decode()
+    if automatic not in ("NOTSET", "VALID"):
+        raise UnsupportedSetting(f"has auto_pad {automatic}", "export explicit pads.")
+    ones = [1] * spatial
+    pads = attributes.get("pads") or [0] * (2 * spatial)
+    padding = pads[:spatial]
+    if padding != pads[spatial:]:
+        ends = np.reshape(pads, (2, spatial)).T[::-1]  # those of the last dimension first
+        x = F.pad(x, ends.ravel().tolist(), value=value)
+        padding = [0] * spatial
+    return x, [attributes.get("strides") or ones, padding, attributes.get("dilations") or ones]
 
 
-def _same(step: Step, x: Tensor, *_: Any) -> Tensor:
+def _convolve(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, group: int = 1, **attributes: Any
+) -> Tensor:
+    x, windows = _window(x, 0.0, attributes)
+    convolution = F.conv1d if x.dim() == 3 else F.conv2d
+    return convolution(x, weight, bias, *windows, group)
+
+
+def _max_pool(x: Tensor, kernel_shape: list[int], ceil_mode: int = 0, **attributes: Any) -> Tensor:
+    x, windows = _window(x, -torch.inf, attributes)
+    pool = torch.max_pool1d if x.dim() == 3 else torch.max_pool2d
+    return pool(x, kernel_shape, *windows, bool(ceil_mode))
+
+
+def _average_pool(
+    x: Tensor,
+    kernel_shape: list[int],
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    **attributes: Any,
+) -> Tensor:
+    padded, (strides, padding, dilations) = _window(x, 0.0, attributes)
+    if max(dilations) > 1 or (padded is not x and not count_include_pad):
+        raise UnsupportedSetting("has dilations or one-sided pads", "export it without.")
+    pool = F.avg_pool1d if x.dim() == 3 else F.avg_pool2d
+    return pool(padded, kernel_shape, strides, padding, bool(ceil_mode), bool(count_include_pad))
+
+
+def _same(x: Tensor, *_: Any, **__: Any) -> Tensor:
     return x
 
 
@@ -468,40 +445,34 @@ PLAIN: dict[str, Callable[..., Tensor]] = {
     "Sub": torch.sub,
     "Tanh": torch.tanh,
 }
-"""Operators that are functions of torch."""
-
-
-def _plain(step: Step, *values: Tensor) -> Tensor:
-    return PLAIN[step.kind](*values)
-
-
+"""Operators that are functions of torch; attributes in early versions of ONNX are left out."""
 OPERATORS: dict[str, Callable[..., Tensor]] = {
-    **dict.fromkeys(PLAIN, _plain),
+    **PLAIN,
     **dict.fromkeys(("Constant", "Dropout", "Identity"), _same),
     "AveragePool": _average_pool,
     "BatchNormalization": _normalise,
     "Cast": _cast,
     "Clip": _clip,
-    "Concat": lambda step, *parts: torch.cat(parts, step.get("axis")),
+    "Concat": lambda *parts, axis: torch.cat(parts, axis),
     "Conv": _convolve,
     "Div": _divide,
-    "Elu": lambda step, x: F.elu(x, step.get("alpha", 1.0)),
+    "Elu": lambda x, alpha=1.0, **_: F.elu(x, alpha),
     "Flatten": _flatten,
     "Gather": _gather,
-    "Gelu": lambda step, x: F.gelu(x, approximate=step.get("approximate", "none")),
+    "Gelu": lambda x, approximate=b"none": F.gelu(x, approximate=approximate.decode()),
     "Gemm": _gemm,
-    "GlobalAveragePool": lambda step, x: x.mean(dim=list(range(2, x.dim())), keepdim=True),
-    "LeakyRelu": lambda step, x: F.leaky_relu(x, step.get("alpha", 0.01)),
+    "GlobalAveragePool": lambda x: x.mean(dim=list(range(2, x.dim())), keepdim=True),
+    "LeakyRelu": lambda x, alpha=0.01, **_: F.leaky_relu(x, alpha),
     "MaxPool": _max_pool,
-    "PRelu": _prelu,
-    "ReduceMean": _reduce,
-    "ReduceSum": _reduce,
+    "PRelu": lambda x, slope, **_: slope * x + (1 - slope) * torch.relu(x),
+    "ReduceMean": partial(_reduce, torch.mean),
+    "ReduceSum": partial(_reduce, torch.sum),
     "Reshape": _reshape,
-    "Shape": lambda step, x: torch.tensor(x.shape),
+    "Shape": lambda x, **_: torch.tensor(x.shape),
     "Slice": _slice,
     "Softmax": _softmax,
     "Squeeze": _squeeze,
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
-"""The operators that are supported, as functions of the node and its inputs."""
+"""The operators that are supported, as functions of the inputs and, by name, the attributes."""

@@ -265,7 +265,7 @@ def test_solve_proves_the_optimum_of_a_model_and_of_its_file(tmp_path: Path) -> 
 
 
 def test_what_onnxruntime_contradicts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(onnx_network.OPERATORS, "Relu", lambda step, x: x)
+    monkeypatch.setitem(onnx_network.OPERATORS, "Relu", lambda x: x)
     with pytest.raises(ProblemError, match=r"as read differs from onnxruntime by"):
         problem_with(small_model())
 
