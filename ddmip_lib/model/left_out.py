@@ -8,9 +8,6 @@ from typing import NamedTuple
 from ..errors import UnsupportedNetworkError
 from .instance import Instance
 
-WITHOUT_CONSTRAINT = "bounds, exact models and blocks"
-NOT_LINEAR = "it is not linear, so that only SCIP enforces it, where it completes points"
-LINEAR_REMEDY = "write it with linear constraints, with finite bounds on its variables"
 NETWORK_REMEDY = "build the network from layers that can be bounded"
 
 
@@ -58,17 +55,7 @@ def left_out(instance: Instance) -> list[LeftOut]:
     list of LeftOut
         Empty if proofs include the whole problem.
     """
-    parts: list[LeftOut] = list(instance.left_out)
-    named = {part.what for part in parts}
-    for constraint in instance.milp.others:
-        what = f"{constraint.kind} {constraint.name}"
-        if what not in named:
-            parts.append(LeftOut(what, WITHOUT_CONSTRAINT, NOT_LINEAR, LINEAR_REMEDY))
-    return parts + _networks(instance)
-
-
-def _networks(instance: Instance) -> list[LeftOut]:
-    found = []
+    found: list[LeftOut] = list(instance.left_out)
     for number, predictor in enumerate(instance.predictors):
         try:
             instance.graph(number)

@@ -7,8 +7,8 @@ are a linear network of the $z_l$, which takes the place of the trees.
 """
 
 import itertools
-import math
 from dataclasses import replace
+from operator import itemgetter
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -19,7 +19,6 @@ from ..bounds.layer import linear_layer
 from ..predictors.trees import Tree, TreeEnsemble, TreeSplit, splits_in
 from .instance import InputMap
 from .left_out import LeftOut
-from .predictor import Predictor
 from .reformulation import Reformulation
 
 NEGLIGIBLE_ROOM = 1e-12
@@ -54,26 +53,17 @@ class ThresholdSteps(NamedTuple):
     first_right: ndarray
     binaries: ndarray
 
-    @property
-    def of_binary(self) -> bool:
-        """Whether the variable is binary, and 0 on the left of its only threshold."""
-        return int(self.binaries[0]) == self.at
-
     def term(self, threshold: float) -> tuple[int, float, float]:
         """The indicator of a threshold: variable, coefficient and constant."""
-        if self.of_binary:
-            return self.at, -1.0, 1.0
-        return int(self.binaries[np.searchsorted(self.thresholds, threshold)]), 1.0, 0.0
+        indicator = int(self.binaries[np.searchsorted(self.thresholds, threshold)])
+        return (indicator, 1.0, 0.0) if indicator != self.at else (indicator, -1.0, 1.0)
 
     def extend(self, values: ndarray) -> None:
         """Set the binaries, in place."""
-        if not self.of_binary:
-            values[self.binaries] = values[self.at] <= self.thresholds
+        values[self.binaries] = values[self.at] <= self.thresholds
 
     def restrict(self, values: ndarray) -> None:
         """Move the variable, in place, into the interval of its binaries if it is close to it."""
-        if self.of_binary:
-            return
         is_left = values[self.binaries] > 0.5
         low = self.first_right[~is_left].max(initial=-np.inf)
         high = self.thresholds[is_left].min(initial=np.inf)
@@ -95,13 +85,20 @@ class TreeConstraints:
 
     def __init__(self, reformulation: Reformulation, number: int) -> None:
         self.reformulation = reformulation
+        self.number = number
         self.predictor = reformulation.predictors[number]
         self.mapping = reformulation.maps[number]
         self.ensemble = cast(TreeEnsemble, self.predictor.net.ensemble)
-        self.lower, self.upper, self.integer = _box(reformulation, self.mapping)
+        lower, upper = _bounds(reformulation)
+        self.lower = self.mapping.at(lower)
+        self.upper = self.mapping.at(upper)
+        integer = reformulation.stated.milp.integer
+        self.integer = integer[self.mapping.index] & (self.mapping.index >= 0)
         self.samples = [self._reachable(i) for i in range(len(self.lower))]
-        self.leaves = np.empty((0, 0), dtype=int)
-        self.columns: list[ndarray] = []
+        is_leaf = [tree.feature < 0 for tree in self.ensemble.trees]
+        number_of_leaf = np.cumsum(np.concatenate(is_leaf)) - 1
+        self.columns = np.split(number_of_leaf, np.cumsum([len(part) for part in is_leaf])[:-1])
+        self.leaves = np.full((len(self.samples), number_of_leaf[-1] + 1), -1)
 
     def _reachable(self, sample: int) -> list[tuple[list[int], list[TreeSplit]]]:
         """Leaves and splits of each tree that a sample reaches."""
@@ -114,20 +111,13 @@ class TreeConstraints:
 
     def few_combinations(self) -> bool:
         """Whether the inputs of each sample take few values, so that tables are better."""
-        return all(map(self._has_few_values, range(len(self.lower))))
-
-    def _has_few_values(self, sample: int) -> bool:
-        free = self.lower[sample] < self.upper[sample]
-        values = {int(at): 1.0 for at in self.mapping.index[sample]}
-        for at, low, high, integer in zip(
-            self.mapping.index[sample][free],
-            self.lower[sample][free],
-            self.upper[sample][free],
-            self.integer[sample][free],
-            strict=True,
-        ):
-            values[int(at)] = high - low + 1 if integer else math.inf
-        return math.prod(values.values()) <= MAX_TABULATED
+        ranges = self.upper - self.lower
+        counts = np.where(self.integer | (ranges == 0), ranges + 1, np.inf)
+        for at, count in zip(self.mapping.index, counts, strict=True):
+            _, first = np.unique(at, return_index=True)
+            if np.prod(count[first]) > MAX_TABULATED:
+                return False
+        return True
 
     def thresholds(self) -> set[tuple[int, float]]:
         """The variables with their thresholds."""
@@ -138,12 +128,8 @@ class TreeConstraints:
             for split in splits
         }
 
-    def write(self, steps: dict[int, ThresholdSteps]) -> tuple[Predictor, InputMap]:
-        """Write leaves and splits; return the linear network of the leaves."""
-        trees = self.ensemble.trees
-        weight = np.concatenate([tree.value[tree.feature < 0] for tree in trees]).T
-        self.columns = self._number_leaves()
-        self.leaves = np.full((len(self.samples), weight.shape[1]), -1)
+    def write(self, steps: dict[int, ThresholdSteps]) -> None:
+        """Replace the predictor by leaves, splits, and the linear network of the leaves."""
         constant = np.zeros(self.leaves.shape)
         for i, sample in enumerate(self.samples):
             for column, (reached, splits) in zip(self.columns, sample, strict=True):
@@ -154,17 +140,9 @@ class TreeConstraints:
                 for split in splits:
                     at = int(self.mapping.index[i, split.feature])
                     self._write_split(self.leaves[i, column], split, steps[at])
-        return self._network(weight, self.leaves, constant)
-
-    def _number_leaves(self) -> list[ndarray]:
-        """For each tree, the number of each leaf among the leaves of all trees."""
-        columns = []
-        count = 0
-        for tree in self.ensemble.trees:
-            is_leaf = tree.feature < 0
-            columns.append(np.where(is_leaf, count + np.cumsum(is_leaf) - 1, 0))
-            count += int(is_leaf.sum())
-        return columns
+        self._write_network(constant)
+        self.reformulation.extending.append(self.extend)
+        self.reformulation.restricting.append(self.restrict)
 
     def _binaries(self, sample: int, count: int) -> list[int]:
         """Add the binaries of a tree's leaves, which sum to one."""
@@ -183,44 +161,35 @@ class TreeConstraints:
             side = constant if sign > 0 else 1.0 - constant
             self.reformulation.constrain(entries, weights, -np.inf, side, name)
 
-    def _network(
-        self, weight: ndarray, index: ndarray, constant: ndarray
-    ) -> tuple[Predictor, InputMap]:
+    def _write_network(self, constant: ndarray) -> None:
         """The linear network; where a library rounds to float32, with an input for its error."""
+        r = self.reformulation
+        trees = self.ensemble.trees
+        weight = np.concatenate([tree.value[tree.feature < 0] for tree in trees]).T
+        index = self.leaves
         room = self.ensemble.room
         if (room > NEGLIGIBLE_ROOM * np.abs(weight).sum(axis=1)).any():
-            r = self.reformulation
-            width = len(room)
-            ends = np.tile(room, len(index))
-            errors = [r.variable(-each, each, name="error") for each in ends]
-            index = np.hstack([index, np.reshape(errors, (-1, width))])
-            constant = np.hstack([constant, np.zeros((len(index), width))])
-            weight = np.hstack([weight, np.eye(width)])
-        net = linear_layer(torch.tensor(weight), torch.tensor(self.ensemble.intercept))
-        predictor = replace(self.predictor, net=net.requires_grad_(False).eval(), inputs=index)
-        return predictor, InputMap(index, constant, self.mapping.output)
+            ends = np.tile(room, (len(index), 1))
+            errors = [r.variable(-each, each, name="error") for each in ends.flat]
+            index = np.hstack([index, np.reshape(errors, ends.shape)])
+            constant = np.hstack([constant, np.zeros(ends.shape)])
+            weight = np.hstack([weight, np.eye(len(room))])
+        net = linear_layer(torch.tensor(weight), torch.tensor(self.ensemble.intercept)).eval()
+        r.predictors[self.number] = replace(self.predictor, net=net, inputs=index)
+        r.maps[self.number] = InputMap(index, constant, self.mapping.output)
 
     def extend(self, values: ndarray) -> None:
         """Set the leaf binaries, in place."""
         x = np.clip(self.mapping.at(values), self.lower, self.upper)
+        chosen = np.zeros(self.leaves.shape)
         for tree, column in zip(self.ensemble.trees, self.columns, strict=True):
-            reached = column[tree.leaf_of(x)]
-            all_columns = column[tree.feature < 0]
-            for binaries, chosen in zip(self.leaves, reached, strict=True):
-                values[binaries[all_columns][binaries[all_columns] >= 0]] = 0.0
-                if binaries[chosen] >= 0:
-                    values[binaries[chosen]] = 1.0
+            chosen[np.arange(len(x)), column[tree.leaf_of(x)]] = 1.0
+        is_binary = self.leaves >= 0
+        values[self.leaves[is_binary]] = chosen[is_binary]
 
     def restrict(self, values: ndarray) -> None:
         """Set the outputs to what the library predicts, in place."""
         values[self.mapping.output] = self.predictor.predict(self.mapping.at(values))
-
-
-def _box(r: Reformulation, mapping: InputMap) -> tuple[ndarray, ndarray, ndarray]:
-    """Bounds of the inputs, and which of them are integer."""
-    lower, upper = _bounds(r)
-    integer = r.stated.milp.integer[mapping.index] & (mapping.index >= 0)
-    return mapping.at(lower), mapping.at(upper), integer
 
 
 def _bounds(r: Reformulation) -> tuple[ndarray, ndarray]:
@@ -247,46 +216,28 @@ def as_constraints(r: Reformulation) -> None:
     """State trees by leaves, but where they are too many, or where tables of few values do: then
     there is nothing else in the problem that needs a proof.
     """
-    found = [
-        (number, TreeConstraints(r, number))
-        for number, predictor in enumerate(r.predictors)
-        if hasattr(predictor.net, "ensemble")
-    ]
+    numbers = [k for k, predictor in enumerate(r.predictors) if hasattr(predictor.net, "ensemble")]
+    found = [TreeConstraints(r, number) for number in numbers]
     alone = len(found) == len(r.predictors) and not r.stated.milp.others
-    if r.tables and alone and all(trees.few_combinations() for _, trees in found):
+    if r.tables and alone and all(trees.few_combinations() for trees in found):
         return
-    written: list[tuple[int, TreeConstraints]] = []
-    for number, trees in found:
-        if trees.number_of_leaves > MAX_LEAVES:
+    written = [trees for trees in found if trees.number_of_leaves <= MAX_LEAVES]
+    for trees in found:
+        if trees not in written:
             reason = f"{trees.number_of_leaves} leaves, more than {MAX_LEAVES}"
             remedy = "fit fewer or smaller trees"
             name = trees.predictor.name
             r.left_out.append(LeftOut(name, "bounds and exact models", reason, remedy))
-        else:
-            written.append((number, trees))
-    _write_all(r, written)
+    thresholds = sorted(set().union(*(trees.thresholds() for trees in written)))
+    groups = itertools.groupby(thresholds, key=itemgetter(0))
+    steps = {at: _add_steps(r, at, np.array([t for _, t in group])) for at, group in groups}
+    for trees in written:
+        trees.write(steps)
 
 
-def _write_all(r: Reformulation, written: list[tuple[int, TreeConstraints]]) -> None:
-    """Replace predictors by the constraints of their trees, which share thresholds."""
-    thresholds: set[tuple[int, float]] = set().union(*(trees.thresholds() for _, trees in written))
-    variables = sorted({at for at, _ in thresholds})
-    steps = {at: _add_steps(r, at, thresholds) for at in variables}
-    for number, trees in written:
-        r.predictors[number], r.maps[number] = trees.write(steps)
-    parts: list[ThresholdSteps | TreeConstraints] = [
-        *steps.values(),
-        *(trees for _, trees in written),
-    ]
-    for part in parts:
-        r.extending.append(part.extend)
-        r.restricting.append(part.restrict)
-
-
-def _add_steps(r: Reformulation, at: int, thresholds: set[tuple[int, float]]) -> ThresholdSteps:
+def _add_steps(r: Reformulation, at: int, last_left: ndarray) -> ThresholdSteps:
     """Add the indicators of a variable's thresholds, which bound it."""
     milp = r.stated.milp
-    last_left = np.array(sorted(t for variable, t in thresholds if variable == at))
     if milp.binary[at]:
         return ThresholdSteps(at, last_left, last_left + 1, np.array([at]))
     low, high = (float(end[at]) for end in _bounds(r))
@@ -299,4 +250,7 @@ def _add_steps(r: Reformulation, at: int, thresholds: set[tuple[int, float]]) ->
     falls = np.diff(last_left, append=high)
     r.constrain([at, *binaries], [1.0, *rises], float(first_right[-1]), np.inf, f"steps of {name}")
     r.constrain([at, *binaries], [1.0, *falls], -np.inf, float(high), f"steps of {name}")
-    return ThresholdSteps(at, last_left, first_right, np.array(binaries))
+    steps = ThresholdSteps(at, last_left, first_right, np.array(binaries))
+    r.extending.append(steps.extend)
+    r.restricting.append(steps.restrict)
+    return steps

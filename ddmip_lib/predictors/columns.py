@@ -5,6 +5,7 @@ A column of categories becomes one input for each category, of which one is 1 an
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,22 +94,31 @@ class InputColumns:
     columns: list[Column]
     named: bool
 
+    @property
+    def places(self) -> list[tuple[Column, slice]]:
+        """The columns, each with its inputs."""
+        ends = np.cumsum([column.width for column in self.columns]).tolist()
+        pairs = zip(self.columns, ends, strict=True)
+        return [(column, slice(end - column.width, end)) for column, end in pairs]
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        return sum(column.width for column in self.columns)
+
     def data(self, x: ndarray) -> Any:
         """Return samples as the estimator takes them: a table where it was fitted to one."""
         series = []
-        first = 0
-        for column in self.columns:
-            block = x[:, first : first + column.width]
-            first += column.width
+        for column, place in self.places:
             if column.categories:
-                series.append(np.array(column.categories)[block.argmax(axis=1)])
+                series.append(np.array(column.categories)[x[:, place].argmax(axis=1)])
             else:
-                series.append(block[:, 0])
+                series.append(x[:, place.start])
         if self.named:
             frames = of_extra("pandas", "frames", "an estimator that was fitted to a table")
             names = [column.name for column in self.columns]
             return frames.DataFrame(dict(zip(names, series, strict=True)))
-        if any(column.categories for column in self.columns):
+        if self.choices():
             return np.array([list(each) for each in series], dtype=object).T
         return x
 
@@ -137,11 +147,11 @@ class InputColumns:
                 f" fitted to {names}: pass an entry for each of them."
             )
         blocks = [_block(column, given[column.name]) for column in self.columns]
-        samples = max(len(block) for block in blocks)
-        if any(len(block) not in (1, samples) for block in blocks):
+        counts = [len(block) for block in blocks]
+        samples = max(counts)
+        if not {1, samples}.issuperset(counts):
             raise ProblemError(
-                f"columns {names} have {[len(block) for block in blocks]} entries: give one for"
-                " each sample, or one for all."
+                f"columns {names} have {counts} entries: give one for each sample, or one for all."
             )
         return np.hstack([np.broadcast_to(block, (samples, block.shape[1])) for block in blocks])
 
@@ -164,39 +174,39 @@ class InputColumns:
         """
         for number, sample in enumerate(x):
             for chosen in self.choices():
-                binaries = [entry for entry in sample[chosen] if hasattr(entry, "vtype")]
-                for binary in binaries:
-                    if binary.vtype() != "BINARY":
-                        raise ProblemError(
-                            f"{binary.name} stands for a category and must be binary: add it with"
-                            ' vtype="B".'
-                        )
-                if binaries:
+                variables = [entry for entry in sample[chosen] if hasattr(entry, "vtype")]
+                others = [variable.name for variable in variables if variable.vtype() != "BINARY"]
+                if others:
+                    raise ProblemError(
+                        f"{others[0]} stands for a category and must be binary: add it with"
+                        ' vtype="B".'
+                    )
+                if variables:
                     total = quicksum(sample[chosen])
                     model.addCons(total == 1, name=f"{name}_category_{number}_{chosen.start}")
 
-    def choices(self) -> Iterator[slice]:
-        """Yield the inputs of each column of categories."""
-        first = 0
-        for column in self.columns:
-            if column.categories:
-                yield slice(first, first + column.width)
-            first += column.width
+    def choices(self) -> list[slice]:
+        """Return the inputs of each column of categories."""
+        return [place for column, place in self.places if column.categories]
+
+
+def _objects(entry: Any) -> ndarray:
+    """An array of variables and numbers; one of PySCIPOpt becomes one of numpy."""
+    return np.array(np.asarray(entry, dtype=object), dtype=object)
 
 
 def _block(column: Column, entry: Any) -> ndarray:
     """The inputs of one column, one row for each sample or for all."""
     categories = column.categories
     if not categories:
-        return np.array(np.asarray(entry, dtype=object), dtype=object).reshape(-1, 1)
+        return _objects(entry).reshape(-1, 1)
     if isinstance(entry, Mapping):
         unknown = set(entry) - set(categories)
         if unknown:
             raise ProblemError(_unknown(column, min(map(str, unknown))))
-        parts = [np.ravel(np.asarray(entry.get(c, 0.0), dtype=object)) for c in categories]
-        samples = max(map(len, parts))
-        return np.stack([np.broadcast_to(part, samples) for part in parts], axis=1)
-    values = np.array(np.asarray(entry, dtype=object), dtype=object)
+        parts = [_objects(entry.get(category, 0.0)).ravel() for category in categories]
+        return np.stack(np.broadcast_arrays(*parts), axis=1)
+    values = _objects(entry)
     if values.ndim == 0 or isinstance(values.flat[0], (str, type(categories[0]))):
         return np.array([_indicator(column, value) for value in values.ravel()], dtype=object)
     block = values.reshape(-1, values.shape[-1])
@@ -221,81 +231,65 @@ def _unknown(column: Column, value: Any) -> str:
     )
 
 
-class Steps(NamedTuple):
-    """A fitted pipeline.
-
-    Attributes
-    ----------
-    columns
-        Its input columns.
-    entries
-        What its last step is given.
-    last
-        The last step.
-    """
-
-    columns: InputColumns
-    entries: list[Entry]
-    last: Any
-
-
-def read_steps(estimator: Any) -> Steps:
-    """Read the steps of a pipeline; of another estimator the columns alone.
+def read_entries(estimator: Any) -> list[Entry]:
+    """Return what the last step of a pipeline is given; of another estimator its columns.
 
     Raises
     ------
     UnsupportedNetworkError
         If a step is neither a scaling, nor an encoding, nor a selection of columns.
     """
-    before, last = split_steps(estimator)
     columns = read_columns(estimator)
-    identity = np.eye(sum(column.width for column in columns.columns))
-    ends = np.cumsum([column.width for column in columns.columns])
-    entries = [Entry(source) for source in np.split(identity, ends[:-1])]
-    for step in before:
+    identity = np.eye(columns.width)
+    entries = [Entry(identity[place]) for _, place in columns.places]
+    for step in split_steps(estimator)[0]:
         entries = _after(step, entries)
     if any(len(entry.source) != 1 for entry in entries):
         raise UnsupportedNetworkError("a column of categories is not encoded")
-    return Steps(columns, entries, last)
+    return entries
 
 
 def split_steps(estimator: Any) -> tuple[list[Any], Any]:
     """Return all steps before the last one, and the last one, of nested pipelines too."""
     if type(estimator).__name__ != "Pipeline":
         return [], estimator
-    *before, (_, final) = estimator.steps
-    inner, last = split_steps(final)
-    return [step for _, step in before] + inner, last
+    steps = [step for _, step in estimator.steps]
+    inner, last = split_steps(steps.pop())
+    return steps + inner, last
 
 
 def read_columns(estimator: Any) -> InputColumns:
     """Return the columns that an estimator was fitted to."""
     before, last = split_steps(estimator)
-    count = _number_of_columns(estimator, [*before, last])
-    names = getattr(estimator, "feature_names_in_", None)
-    categories = dict(_categories(before, list(range(count))))
-    named = names is not None and list(names) != [f"Column_{k}" for k in range(count)]
-    labels = [str(name) for name in names] if named and names is not None else range(count)
+    count = _number_of_columns([estimator, *before, last])
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+    named = bool(names) and names != [f"Column_{k}" for k in range(count)]
+    categories = dict(_categories(before, range(count)))
+    labels = names if named else range(count)
     return InputColumns(
         [Column(label, categories.get(k, ())) for k, label in enumerate(labels)], named
     )
 
 
-def _number_of_columns(estimator: Any, before: Sequence[Any]) -> int:
-    for step in (estimator, *before):
+def _number_of_columns(steps: Sequence[Any]) -> int:
+    """The number of columns of the first of these that has one: an estimator, then its steps."""
+    for step in steps:
         if hasattr(step, "n_features_in_"):
             return int(step.n_features_in_)
     for method in ("num_features", "num_feature"):  # of boosters
-        if hasattr(estimator, method):
-            return int(getattr(estimator, method)())
-    return int(require_fitted(estimator, "n_features_in_"))
+        if hasattr(steps[0], method):
+            return int(getattr(steps[0], method)())
+    return int(require_fitted(steps[0], "n_features_in_"))
 
 
 def _categories(
     steps: Sequence[Any], positions: Sequence[int]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the columns among these that the steps encode, with their categories."""
-    for step in steps:
+    """Yield the columns among these that the steps encode, with their categories.
+
+    Only the first step that changes something counts: columns have other positions after it.
+    """
+    for step in [each for each in steps if type(each).__name__ not in UNCHANGING][:1]:
         name = type(step).__name__
         if name == "Pipeline":
             yield from _categories([inner for _, inner in step.steps], positions)
@@ -305,8 +299,6 @@ def _categories(
         elif name in ENCODERS:
             for position, values in zip(positions, step.categories_, strict=True):
                 yield position, tuple(values.tolist())
-        if name not in UNCHANGING:  # columns have other positions after it
-            return
 
 
 def _parts(step: Any) -> Iterator[tuple[Any, list[int]]]:
@@ -333,8 +325,7 @@ def _after(step: Any, entries: list[Entry]) -> list[Entry]:
     if name in ENCODERS:
         return list(_encoded(step, entries))
     if hasattr(step, "get_support"):
-        kept = zip(entries, step.get_support(), strict=True)
-        return [entry for entry, keep in kept if keep]
+        return list(compress(entries, step.get_support()))
     scaled = zip(entries, read_scalings(step), strict=True)
     return [Entry(entry.source, (*entry.scalings, scaling)) for entry, scaling in scaled]
 
@@ -349,9 +340,8 @@ def _encoded(step: Any, entries: list[Entry]) -> Iterator[Entry]:
         if type(step).__name__ == "OrdinalEncoder":
             yield Entry(np.arange(float(len(entry.source)))[None] @ entry.source)
             continue
-        left_out = None if dropped is None else dropped[k]
         for number, source in enumerate(entry.source):
-            if number != left_out:
+            if dropped is None or number != dropped[k]:
                 yield Entry(source[None])
 
 
@@ -372,16 +362,13 @@ def read_scalings(step: Any) -> list[Scaling]:
             " expressions."
         )
     scale = require_fitted(step, "scale_")
-    neutral = np.zeros(step.n_features_in_)
-    if name == "MinMaxScaler":
-        parts = [neutral, neutral + 1, scale, step.min_]
-    else:
-        center = None
-        if getattr(step, "with_mean", False) or getattr(step, "with_centering", False):
-            center = step.mean_ if name == "StandardScaler" else step.center_
-        parts = [neutral if center is None else center, neutral + 1 if scale is None else scale]
-        parts += [neutral + 1, neutral]
-    return [Scaling(*map(float, column)) for column in zip(*parts, strict=True)]
+    table = np.tile(Scaling(), (step.n_features_in_, 1))
+    center = step.mean_ if getattr(step, "with_mean", False) else getattr(step, "center_", None)
+    fields = {2: scale, 3: step.min_} if name == "MinMaxScaler" else {0: center, 1: scale}
+    for field, values in fields.items():
+        if values is not None:
+            table[:, field] = values
+    return [Scaling(*row) for row in table.tolist()]
 
 
 def require_fitted(estimator: Any, field: str) -> Any:

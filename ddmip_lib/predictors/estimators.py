@@ -12,7 +12,7 @@ from torch import nn
 
 from ..errors import UnsupportedNetworkError
 from .black_box import BlackBox
-from .columns import Entry, InputColumns, read_columns, read_steps, require_fitted, split_steps
+from .columns import Entry, InputColumns, read_columns, read_entries, require_fitted, split_steps
 from .scikit import from_sklearn
 from .tree_readers import FittedTrees, read_trees
 from .trees import Tree, TreeEnsemble, last_left
@@ -184,8 +184,8 @@ def _booster_values(booster: Any, library: str) -> Callable[[Any], Any]:
 
 
 def _as_black_box(estimator: Any, function: _Values, reason: str) -> BlackBox:
-    width = sum(column.width for column in function.columns.columns)
-    net = BlackBox(function, function(np.zeros((1, width))).shape[1], WIDTH).eval()
+    outputs = function(np.zeros((1, function.columns.width))).shape[1]
+    net = BlackBox(function, outputs, WIDTH).eval()
     net.reason = f"{type(estimator).__name__} is evaluated as a black box: {reason}"
     warnings.warn(
         f"{net.reason}. Its values are exact, but there is no bound, and derivatives are"
@@ -198,14 +198,12 @@ def _as_black_box(estimator: Any, function: _Values, reason: str) -> BlackBox:
 
 def _read_tree_model(estimator: Any, function: _Values) -> TreeModel:
     """The trees at the end of a pipeline, with thresholds of the pipeline's inputs."""
-    last = split_steps(estimator)[1]
-    fitted = read_trees(last)
+    fitted = read_trees(split_steps(estimator)[1])
     if fitted is None:
         raise UnsupportedNetworkError
-    entries = read_steps(estimator).entries
+    entries = read_entries(estimator)
     trees = [_in_inputs(tree, fitted, entries) for tree in fitted.trees]
-    width = len(entries[0].source[0])
-    return TreeModel(function, _calibrated(trees, function, width, fitted.epsilon)).eval()
+    return TreeModel(function, _calibrated(trees, function, fitted.epsilon)).eval()
 
 
 def _in_inputs(tree: Tree, fitted: FittedTrees, entries: list[Entry]) -> Tree:
@@ -219,19 +217,18 @@ def _in_inputs(tree: Tree, fitted: FittedTrees, entries: list[Entry]) -> Tree:
         if len(inputs) != 1 or entry.source[0, inputs[0]] != 1:
             raise UnsupportedNetworkError("its trees split by codes of categories")
         feature[here] = inputs[0]
-        given = tree.threshold[here]
-        goes_left = partial(_goes_left, fitted, entry, given)
-        threshold[here] = last_left(goes_left, len(here))
+        threshold[here] = _threshold_of_input(tree.threshold[here], fitted, entry)
     return tree._replace(feature=feature, threshold=threshold)
 
 
-def _goes_left(fitted: FittedTrees, entry: Entry, threshold: ndarray, x: ndarray) -> ndarray:
-    return fitted.goes_left(entry.scaled(x), threshold)
+def _threshold_of_input(threshold: ndarray, fitted: FittedTrees, entry: Entry) -> ndarray:
+    """The largest double that goes left at each threshold of a scaled input."""
+    return last_left(lambda x: fitted.goes_left(entry.scaled(x), threshold), len(threshold))
 
 
-def _calibrated(trees: list[Tree], function: _Values, width: int, epsilon: float) -> TreeEnsemble:
+def _calibrated(trees: list[Tree], function: _Values, epsilon: float) -> TreeEnsemble:
     """The ensemble with its constant, once it agrees with the library."""
-    x = _compared_samples(trees, function.columns, width)
+    x = _compared_samples(trees, function.columns)
     nothing = np.zeros(trees[0].value.shape[1])
     differences = function(x) - TreeEnsemble(trees, nothing, nothing).predict(x)
     intercept = np.median(differences, axis=0)
@@ -241,11 +238,11 @@ def _calibrated(trees: list[Tree], function: _Values, width: int, epsilon: float
     return ensemble
 
 
-def _compared_samples(trees: list[Tree], columns: InputColumns, width: int) -> ndarray:
+def _compared_samples(trees: list[Tree], columns: InputColumns) -> ndarray:
     """Samples whose inputs lie on thresholds or one double beside them."""
     rng = np.random.default_rng(0)
-    x = np.zeros((COMPARED_SAMPLES, width))
-    for j in range(width):
+    x = np.zeros((COMPARED_SAMPLES, columns.width))
+    for j in range(columns.width):
         thresholds = np.concatenate([tree.threshold[tree.feature == j] for tree in trees])
         if len(thresholds):
             last = rng.choice(thresholds, COMPARED_SAMPLES)

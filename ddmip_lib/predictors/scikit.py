@@ -13,7 +13,7 @@ from torch import nn
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
 from ..errors import UnsupportedNetworkError
-from .columns import read_scalings, read_steps, require_fitted
+from .columns import read_entries, read_scalings, require_fitted, split_steps
 
 LAYERS_BY_NAME = {unit.sklearn: unit.layer for unit in ACTIVATIONS.values()}
 LINEAR = ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "LogisticRegression")
@@ -88,9 +88,9 @@ def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
 
 
 def _read_pipeline(pipeline: Any) -> tuple[Layers, type[nn.Module]]:
-    steps = read_steps(pipeline)
-    layers, activation = _read(steps.last)
-    slopes, constants = zip(*(entry.affine() for entry in steps.entries), strict=True)
+    layers, activation = _read(split_steps(pipeline)[1])
+    affine = [entry.affine() for entry in read_entries(pipeline)]
+    slopes, constants = zip(*affine, strict=True)
     weight, bias = layers[0]
     layers[0] = weight @ np.array(slopes), bias + weight @ np.array(constants)  # W (A x + s) + b
     return layers, activation

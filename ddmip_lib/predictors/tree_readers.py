@@ -139,13 +139,9 @@ def _read_xgboost(estimator: Any) -> FittedTrees:
     booster = estimator
     if hasattr(estimator, "get_booster"):
         booster = estimator.get_booster()
-        last = getattr(estimator, "best_iteration", None) if _stopped_early(booster) else None
-        booster = booster if last is None else booster[: last + 1]
+        if booster.attr("best_iteration") is not None:  # it stopped early
+            booster = booster[: estimator.best_iteration + 1]
     return read_xgboost_model(json.loads(booster.save_raw("json")))
-
-
-def _stopped_early(booster: Any) -> bool:
-    return booster.attr("best_iteration") is not None
 
 
 def read_xgboost_model(model: dict[str, Any]) -> FittedTrees:
@@ -206,33 +202,26 @@ def read_lightgbm_model(model: dict[str, Any]) -> FittedTrees:
     scale = outputs / len(roots) if model["average_output"] else 1.0
     trees = []
     for number, root in enumerate(roots):
-        nodes = _flat_nodes(root["tree_structure"])
-        tree = _lightgbm_tree(nodes)
+        tree = _lightgbm_tree(root["tree_structure"])
         value = _in_column(scale * tree.value[:, 0], number % outputs, outputs)
         trees.append(tree._replace(value=value))
     return FittedTrees(trees, _without_tiny)
 
 
-def _flat_nodes(root: dict[str, Any]) -> list[dict[str, Any]]:
-    """All nodes of a tree, parents first."""
+def _lightgbm_tree(root: dict[str, Any]) -> Tree:
+    """A tree whose nodes are numbered level by level."""
     nodes = [root]
+    inner = []
     for node in nodes:  # grows as it is read
-        nodes += [node[side] for side in ("left_child", "right_child") if side in node]
-    return nodes
-
-
-def _lightgbm_tree(nodes: list[dict[str, Any]]) -> Tree:
-    number = {id(node): k for k, node in enumerate(nodes)}
-    feature = np.full(len(nodes), -1)
-    threshold, left, right, value = np.zeros((4, len(nodes)))
-    for k, node in enumerate(nodes):
         if "split_feature" not in node:
-            value[k] = node["leaf_value"]
             continue
         if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
             raise UnsupportedNetworkError("its trees split by categories, or take 0 for missing")
-        feature[k] = node["split_feature"]
-        threshold[k] = node["threshold"]
-        left[k] = number[id(node["left_child"])]
-        right[k] = number[id(node["right_child"])]
-    return Tree(feature, threshold, left.astype(int), right.astype(int), value[:, None])
+        inner.append(len(nodes))
+        nodes += [node["left_child"], node["right_child"]]
+    feature = np.array([node.get("split_feature", -1) for node in nodes])
+    threshold = np.array([node.get("threshold", 0.0) for node in nodes])
+    value = np.array([[node.get("leaf_value", 0.0)] for node in nodes])
+    left = np.zeros(len(nodes), dtype=int)
+    left[feature >= 0] = inner
+    return Tree(feature, threshold, left, left + 1, value)
