@@ -4,6 +4,7 @@ Every method and proof shares the extended problem. The user's own model stays w
 verified against.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -14,7 +15,6 @@ import scipy.sparse as sp
 import torch
 from numpy import ndarray
 from pyscipopt import Model
-from torch import nn
 
 from ..bounds import Box, crown
 from ..errors import ProblemError, UnsupportedNetworkError
@@ -24,7 +24,6 @@ from ..programs.scip_program import ScipProgram, model_of
 from .extended import Auxiliary, Completion, ExtendedInstance, Networks
 from .instance import InputMap, Instance
 from .left_out import LeftOut
-from .predictor import Predictor, Regression
 
 PROPAGATION_ROUNDS = 3
 """Passes over all constraints for the ranges of variables."""
@@ -70,13 +69,17 @@ class Reformulation:
         self.maps = list(stated.maps)
         self.others = list(stated.milp.others)
         self.left_out: list[LeftOut] = []
-        lower, upper = ranges_of(stated)
+        self._levels = evaluation_levels(stated)
+        lower, upper = _ranges(stated, self._levels)
         self.lower = lower.tolist()
         self.upper = upper.tolist()
         self._integer: list[bool] = []
         self._names: list[str] = []
-        self._entries: list[tuple[Sequence[int], Sequence[float]]] = []
-        self._sides: list[tuple[float, float]] = []
+        self._columns: list[int] = []
+        self._weights: list[float] = []
+        self._first = [0]
+        self._row_lower: list[float] = []
+        self._row_upper: list[float] = []
         self._row_names: list[str] = []
         self.extending: list[Completion] = []
         self.restricting: list[Completion] = []
@@ -95,26 +98,12 @@ class Reformulation:
         self, at: Sequence[int], weights: Sequence[float], low: float, high: float, name: str = ""
     ) -> None:
         """Add the constraint low <= weights'v <= high on the variables at these positions."""
-        self._entries.append((at, weights))
-        self._sides.append((float(low), float(high)))
+        self._columns.extend(at)
+        self._weights.extend(weights)
+        self._first.append(len(self._columns))
+        self._row_lower.append(low)
+        self._row_upper.append(high)
         self._row_names.append(name)
-
-    def add_predictor(self, net: nn.Module, inputs: Any, outputs: Any, name: str) -> None:
-        """Add the constraint outputs = net(inputs), of matrices of positions."""
-        inputs = np.array(inputs, dtype=int)
-        outputs = np.array(outputs, dtype=int)
-        self.predictors.append(Regression(net, inputs, outputs, name))
-        self.maps.append(InputMap(inputs, np.zeros(inputs.shape), outputs))
-
-    def replace_predictor(self, number: int) -> None:
-        """Remove a network that added constraints state: its outputs are computed by it still."""
-        predictor = self.predictors.pop(number)
-        mapping = self.maps.pop(number)
-
-        def predict(values: ndarray) -> None:
-            values[mapping.output] = predictor.predict(mapping.at(values))
-
-        self.complete(predict, mapping.output.ravel().tolist())
 
     def complete(self, function: Completion, determines: Sequence[int] = ()) -> None:
         """Set auxiliary variables by a function, which is called after the networks.
@@ -141,10 +130,9 @@ class Reformulation:
     @property
     def unchanged(self) -> bool:
         """Whether nothing was added, restated or replaced."""
-        same = len(self.others) == len(self.stated.milp.others)
-        for found, given in zip(self.predictors, self.stated.predictors, strict=False):
-            same &= found is given
-        return same and not (self._names or self._entries)
+        restated = len(self.others) < len(self.stated.milp.others)
+        replaced = any(map(operator.is_not, self.predictors, self.stated.predictors))
+        return not (restated or replaced or self._names or self._row_names)
 
     def instance(self) -> ExtendedInstance:
         """Return the extended problem."""
@@ -160,11 +148,12 @@ class Reformulation:
             model = cache(lambda: model_of(moved))
         moved = _moved_milp(milp, order)
         maps = [_moved_map(mapping, order) for mapping in self.maps]
+        depth = 2 + int(np.concatenate(self._levels).max())  # then all variables are known
         return ExtendedInstance(
             self.stated,
             moved,
             model,
-            Networks(self.predictors, maps, self._depth()),
+            Networks(self.predictors, maps, depth),
             Auxiliary(
                 order,
                 self._completions,
@@ -179,14 +168,12 @@ class Reformulation:
         """The extended model, the auxiliary variables last."""
         stated = self.stated.milp
         n = stated.n_variables
-        first = np.cumsum([0, *(len(at) for at, _ in self._entries)])
-        columns = np.concatenate([[], *(at for at, _ in self._entries)]).astype(int)
-        weights = np.concatenate([[], *(weights for _, weights in self._entries)])
+        n_rows = len(self._row_names)
         rows = stated.rows.copy()
         rows.resize(stated.n_rows, len(self.lower))
-        added = sp.csr_matrix((weights, columns, first), (len(self._entries), len(self.lower)))
+        entries = np.array(self._weights), np.array(self._columns, dtype=int), self._first
+        added = sp.csr_matrix(entries, (n_rows, len(self.lower)))
         added.sum_duplicates()
-        low, high = np.array(self._sides).reshape(-1, 2).T
         return replace(
             stated,
             cost=np.append(stated.cost, np.zeros(len(self._names))),
@@ -195,8 +182,8 @@ class Reformulation:
             integer=np.append(stated.integer, np.array(self._integer, dtype=bool)),
             names=[*stated.names, *self._names],
             rows=sp.vstack([rows, added], format="csr"),
-            row_lower=np.append(stated.row_lower, low),
-            row_upper=np.append(stated.row_upper, high),
+            row_lower=np.append(stated.row_lower, self._row_lower),
+            row_upper=np.append(stated.row_upper, self._row_upper),
             row_names=[*stated.row_names, *self._row_names],
             others=tuple(self.others),
         )
@@ -207,11 +194,6 @@ class Reformulation:
         known = ScipProgram(model, model.getVars())
         variables = known.add(milp.program, self.stated.milp.n_rows)
         return ScipProgram(model, variables)
-
-    def _depth(self) -> int:
-        """Number of passes after which all outputs and auxiliary variables are known."""
-        levels = evaluation_levels(self.stated)
-        return 2 + max(int(level.max(initial=0)) for level in levels)
 
 
 def _moved_milp(milp: MILP, order: ndarray) -> MILP:
@@ -252,26 +234,15 @@ def evaluation_levels(instance: Instance) -> list[ndarray]:
     ProblemError
         If networks form a cycle.
     """
-    first = np.cumsum([0, *(len(mapping.index) for mapping in instance.maps)])
-    producer = np.full(instance.milp.n_variables + 1, -1)  # the last one stands for constants
-    for begin, mapping in zip(first, instance.maps, strict=False):
-        producer[mapping.output] = begin + np.arange(len(mapping.index))[:, None]
-    producer[-1] = -1
-    sources = [producer[mapping.index] for mapping in instance.maps]
-    targets = [
-        np.broadcast_to(begin + np.arange(len(source))[:, None], source.shape)
-        for begin, source in zip(first, sources, strict=False)
-    ]
-    source = np.concatenate([part.ravel() for part in sources])
-    target = np.concatenate([part.ravel() for part in targets])[source >= 0]
-    source = source[source >= 0]
-    level = np.zeros(first[-1], dtype=int)
-    for _ in range(len(np.unique(source)) + 2):
-        before = level.copy()
-        np.maximum.at(level, target, level[source] + 1)
-        if np.array_equal(before, level):
-            return np.split(level, first[1:-1])
-    number = int(np.searchsorted(first, level.argmax(), side="right")) - 1
+    depth = np.zeros(instance.milp.n_variables + 1, dtype=int)  # the last one is that of constants
+    for _ in range(len(instance.outputs) + 1):
+        levels = [depth[mapping.index].max(axis=1) for mapping in instance.maps]
+        before = depth.copy()
+        for mapping, level in zip(instance.maps, levels, strict=True):
+            depth[mapping.output] = level[:, None] + 1
+        if np.array_equal(before, depth):
+            return levels
+    number = int(np.argmax([level.max() for level in levels]))
     raise ProblemError(
         f"the networks form a cycle: an input of network {number},"
         f" {instance.predictors[number].name}, depends on its own output. Give one of the variables"
@@ -279,21 +250,14 @@ def evaluation_levels(instance: Instance) -> list[ndarray]:
     )
 
 
-def ranges_of(instance: Instance) -> Ends:
-    """Return ranges of all variables, by bounds, constraints and networks, with some room.
-
-    Parameters
-    ----------
-    instance
-        The problem as stated.
-    """
+def _ranges(instance: Instance, levels: list[ndarray]) -> Ends:
+    """Ranges of all variables, by bounds, constraints and networks, with some room."""
     milp = instance.milp
     program = milp.program
     program = propagate_bounds(program, PROPAGATION_ROUNDS) or program
     lower = program.lower.copy()
     upper = program.upper.copy()
-    levels = evaluation_levels(instance)
-    for level in range(1 + max(int(found.max(initial=0)) for found in levels)):
+    for level in range(1 + int(np.concatenate(levels).max())):
         for number, found in enumerate(levels):
             _tighten_outputs(instance, number, found == level, (lower, upper))
     tightened = program.within(lower, upper)
@@ -309,26 +273,23 @@ def ranges_of(instance: Instance) -> Ends:
 def _tighten_outputs(instance: Instance, number: int, samples: ndarray, ranges: Ends) -> None:
     """Move the ranges of a network's outputs, in place, to those that its inputs leave."""
     predictor, mapping = instance.networks[number]
+    found: Ends
     if hasattr(predictor.net, "ensemble"):
         ensemble: Any = predictor.net.ensemble
-        _tighten(predictor, mapping.output[samples], ensemble.range, ranges)
-        return
-    low, high = (mapping.at(end) for end in ranges)
-    known = np.isfinite(low) & np.isfinite(high) & (low <= high)
-    samples = samples & known.all(axis=1)
-    if not samples.any():
-        return
-    try:
-        box = Box(torch.tensor(low[samples]), torch.tensor(high[samples]))
-        bounds = crown(instance.graph(number), box)
-    except UnsupportedNetworkError:
-        return
-    found = bounds.lower.numpy(), bounds.upper.numpy()
-    _tighten(predictor, mapping.output[samples], found, ranges)
-
-
-def _tighten(predictor: Predictor, output: ndarray, found: Ends, ranges: Ends) -> None:
-    """Move ranges, in place, to those of the values of a network that were found."""
+        found = ensemble.range
+    else:
+        low, high = (mapping.at(end) for end in ranges)
+        known = np.isfinite(low) & np.isfinite(high) & (low <= high)
+        samples = samples & known.all(axis=1)
+        if not samples.any():
+            return
+        try:
+            box = Box(torch.tensor(low[samples]), torch.tensor(high[samples]))
+            bounds = crown(instance.graph(number), box)
+        except UnsupportedNetworkError:
+            return
+        found = bounds.lower.numpy(), bounds.upper.numpy()
+    output = mapping.output[samples]
     low, high = map(predictor.outputs_of, found)
     ranges[0][output] = np.maximum(ranges[0][output], low)
     ranges[1][output] = np.minimum(ranges[1][output], high)

@@ -16,11 +16,10 @@ def in_series(r: Reformulation) -> None:
     for number, mapping in enumerate(r.maps):
         index = mapping.index.copy()
         for cell, at in np.ndenumerate(mapping.index):
-            if not 0 <= at < len(is_output) or not is_output[at]:
-                continue
-            if at not in copies:
-                copies[at] = _copied(r, int(at))
-            index[cell] = copies[at]
+            if 0 <= at < len(is_output) and is_output[at]:
+                if at not in copies:
+                    copies[at] = _copied(r, int(at))
+                index[cell] = copies[at]
         r.maps[number] = replace(mapping, index=index)
     sources = list(copies)
     targets = list(copies.values())
