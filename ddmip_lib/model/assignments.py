@@ -56,22 +56,15 @@ class DeterminingVariables(NamedTuple):
 
 
 class _Constraints(NamedTuple):
-    """Constraints ``lower <= weights @ values <= upper`` on the variables of an enumeration.
+    """Constraints on the variables of an enumeration, with their weights.
 
-    Column j of `minimum_later` and `maximum_later` bounds what the variables after j add.
+    Column j of `least` and `most` bounds what the first j + 1 variables add, so that the constraint
+    may still hold.
     """
 
     weights: ndarray
-    lower: ndarray
-    upper: ndarray
-    minimum_later: ndarray
-    maximum_later: ndarray
-
-    def allow(self, activity: ndarray, j: int) -> ndarray:
-        """Whether each combination of the first j + 1 variables may still become feasible."""
-        below = activity + self.minimum_later[:, j] <= self.upper
-        above = activity + self.maximum_later[:, j] >= self.lower
-        return (below & above).all(axis=1)
+    least: ndarray
+    most: ndarray
 
 
 class AssignmentList:
@@ -146,7 +139,8 @@ class AssignmentList:
             added = np.tile(values, len(found))[:, None]
             found = np.hstack([np.repeat(found, len(values), axis=0), added])
             activity = np.repeat(activity, len(values), axis=0) + added * constraints.weights[:, j]
-            allowed = constraints.allow(activity, j)
+            within = (activity <= constraints.most[:, j]) & (activity >= constraints.least[:, j])
+            allowed = within.all(axis=1)
             found = found[allowed]
             activity = activity[allowed]
             if len(found) > most:
@@ -166,12 +160,12 @@ class AssignmentList:
         fixed = self._fixed_activity[rows]
         size = 1.0 + np.abs(fixed) + np.maximum(np.abs(minimum), np.abs(maximum)).sum(axis=1)
         slack = ACTIVITY_ROUNDING * size + self._slack[rows]
+        lower = milp.row_lower[rows] - fixed - slack
+        upper = milp.row_upper[rows] - fixed + slack
         return _Constraints(
             weights,
-            milp.row_lower[rows] - fixed - slack,
-            milp.row_upper[rows] - fixed + slack,
-            _sums_of_later(minimum),
-            _sums_of_later(maximum),
+            lower[:, None] - _sums_of_later(maximum),
+            upper[:, None] - _sums_of_later(minimum),
         )
 
     def determining_variables(self, inputs: ndarray) -> DeterminingVariables | None:

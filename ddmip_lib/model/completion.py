@@ -113,7 +113,8 @@ class Completer:
         activity = milp.rows[:, fixed] @ values[fixed]
         rows = milp.rows[:, free]
         decided = np.diff(rows.indptr) == 0
-        if self._violates(activity, decided):
+        sides = milp.row_lower[decided], milp.row_upper[decided]
+        if relative_violation(activity[decided], *sides).max(initial=0.0) > TOLERANCE:
             return None
         program = Program(
             milp.sign * milp.cost[free],
@@ -129,12 +130,6 @@ class Completer:
             return None
         values[free] = np.clip(point, program.lower, program.upper)
         return values
-
-    def _violates(self, activity: ndarray, rows: ndarray) -> bool:
-        """Whether one of these constraints is violated by more than the feasibility tolerance."""
-        milp = self.instance.milp
-        sides = milp.row_lower[rows], milp.row_upper[rows]
-        return bool(relative_violation(activity[rows], *sides).max(initial=0.0) > TOLERANCE)
 
     def _by_scip(self, values: ndarray, fixed: ndarray, seconds: float) -> ndarray | None:
         """The best completion by SCIP."""

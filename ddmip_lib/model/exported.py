@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..errors import ProblemError
-from .onnx_network import OnnxNetwork, is_onnx_model, read_onnx
+from .onnx_network import is_onnx_model, read_onnx
 
 REMEDY = (
     "Call net.eval(), then torch.export.export(net, (x,), dynamic_shapes=({0:"
@@ -141,10 +141,6 @@ def _load_program(path: Path, _: bool) -> torch.export.ExportedProgram:
         raise ProblemError(f"{path} is no archive of torch.export.save: {error}") from error
 
 
-def _load_onnx(path: Path, _: bool) -> OnnxNetwork:
-    return read_onnx(path)
-
-
 def _load_torch(path: Path, trust: bool) -> nn.Module:
     """The module in a file of `torch.jit.save`, or of `torch.save` if it is trusted."""
     if _is_script(path):
@@ -181,7 +177,7 @@ def _is_script(path: Path) -> bool:
 
 LOADERS = {
     ".pt2": _load_program,
-    ".onnx": _load_onnx,
+    ".onnx": lambda path, _: read_onnx(path),
     ".pt": _load_torch,
     ".pth": _load_torch,
 }

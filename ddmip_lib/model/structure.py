@@ -90,17 +90,11 @@ class Structure:
         if self.obstacle:
             return f"Structure: no blocks, {self.obstacle}"
         sizes = np.bincount(self.block[self.block >= 0])
-        size = f"{sizes.min()}"
-        if sizes.max() > sizes.min():
-            size += f" to {sizes.max()}"
-        examples = ""
-        if len(self.names) == 1:
-            examples = f" ({self.names[0]})"
-        elif self.names:
-            examples = f" ({self.names[0]}, ...)"
+        size = " to ".join(map(str, sorted({sizes.min(), sizes.max()})))
+        examples = ", ".join([*self.names[:1], "..."][: len(self.names)])
         return (
             f"Structure: {counted(self.n, 'block')} of {size} variables,"
-            f" {counted(len(self.names), 'coupling constraint')}{examples},"
+            f" {counted(len(self.names), 'coupling constraint')}{examples and f' ({examples})'},"
             f" {counted(self.master, 'master variable')}"
         )
 
@@ -121,16 +115,16 @@ def find_structure(instance: Instance) -> Structure:
     milp = instance.milp
     free = milp.lower < milp.upper
     samples = _sample_incidence(instance, free)
-    cell = _cells(samples)
-    n_cells = int(cell.max(initial=-1)) + 1
-    obstacle = _obstacle(milp, samples, n_cells)
+    cell = _numbered(_components(samples), samples, -1)
+    obstacle = _obstacle(milp, samples, cell)
     if obstacle:
         return Structure(np.full(len(free), -1), np.zeros(milp.n_rows, bool), 0, 0, (), obstacle)
     incidence = _constraint_incidence(milp, free)
     relevant = free & (milp.cost != 0)
     relevant[incidence.indices] = True
-    partitions = _partitions(milp, incidence, _extended(incidence, cell), n_cells, relevant)
-    return max((found for found in partitions if found.n > 1), key=_score)
+    partitions = _partitions(milp, incidence, _extended(incidence, cell), relevant)
+    several = [found for found in partitions if found.n > 1]
+    return max(several, key=lambda found: found.n / (1 + len(found.names)))
 
 
 def independent_components(instance: Instance) -> ndarray:
@@ -152,23 +146,15 @@ def independent_components(instance: Instance) -> ndarray:
     free = milp.lower < milp.upper
     samples = _sample_incidence(instance, free)
     component = _components(sp.vstack([samples, _constraint_incidence(milp, free)], format="csr"))
-    found, first = np.unique(component[samples.indices], return_index=True)
-    number = np.zeros(component.max(initial=-1) + 1, dtype=int)
-    number[found[np.argsort(first)]] = np.arange(len(found))
-    return np.where(free, number[component], -1)
+    return np.where(free, _numbered(component, samples, 0), -1)
 
 
-def _score(structure: Structure) -> float:
-    """Number of blocks for each coupling constraint."""
-    return structure.n / (1 + len(structure.names))
-
-
-def _obstacle(milp: MILP, samples: sp.csr_matrix, n_cells: int) -> str:
+def _obstacle(milp: MILP, samples: sp.csr_matrix, cell: ndarray) -> str:
     """Why a model does not decompose; empty if it has several cells."""
     if milp.others:
         other = milp.others[0]
         return f"{other.kind} {other.name} is not linear, so that its parts are not separated"
-    if n_cells > 1:
+    if cell.max(initial=-1) > 0:
         return ""
     n_samples = np.bincount(samples.indices, minlength=milp.n_variables)
     if n_samples.max(initial=0) > 1:
@@ -177,32 +163,23 @@ def _obstacle(milp: MILP, samples: sp.csr_matrix, n_cells: int) -> str:
 
 
 def _partitions(
-    milp: MILP, incidence: sp.csr_matrix, cell: ndarray, n_cells: int, relevant: ndarray
+    milp: MILP, incidence: sp.csr_matrix, cell: ndarray, relevant: ndarray
 ) -> Iterator[Structure]:
     """The structure for each largest span of a constraint inside of a block.
 
     Constraints that span one cell join no cells, so that the first structure has several blocks.
     """
-    spanned = _groups_of_constraints(incidence, cell, n_cells)
+    spanned = _groups_of_constraints(incidence, cell)
     span = np.diff(spanned.indptr)
     for max_span in np.unique(np.append(span, 1)):
         check_time()
         block_of_cell = _components(spanned[span <= max_span])
-        block = np.where(cell >= 0, block_of_cell[cell], -1)
-        yield _structure(milp, incidence, _extended(incidence, block), relevant)
-
-
-def _structure(
-    milp: MILP, incidence: sp.csr_matrix, block: ndarray, relevant: ndarray
-) -> Structure:
-    """The structure with these blocks."""
-    n = int(block.max()) + 1
-    in_master = relevant & (block < 0)
-    joins_blocks = np.diff(_groups_of_constraints(incidence, block, n).indptr) > 1
-    has_master = incidence @ in_master.astype(float) > 0
-    linking = joins_blocks | has_master
-    names = tuple(milp.row_names[r] for r in np.flatnonzero(linking))
-    return Structure(block, linking, n, int(in_master.sum()), names)
+        block = _extended(incidence, np.where(cell >= 0, block_of_cell[cell], -1))
+        in_master = relevant & (block < 0)
+        joins_blocks = np.diff(_groups_of_constraints(incidence, block).indptr) > 1
+        linking = joins_blocks | (incidence @ in_master.astype(float) > 0)
+        names = tuple(milp.row_names[row] for row in np.flatnonzero(linking))
+        yield Structure(block, linking, int(block.max()) + 1, int(in_master.sum()), names)
 
 
 def _sample_incidence(instance: Instance, free: ndarray) -> sp.csr_matrix:
@@ -220,8 +197,8 @@ def _sample_incidence(instance: Instance, free: ndarray) -> sp.csr_matrix:
 def _constraint_incidence(milp: MILP, free: ndarray) -> sp.csr_matrix:
     """Which free variables each constraint has: (constraints, variables)."""
     rows = milp.rows
-    incidence = sp.csr_matrix((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
-    incidence = (incidence @ sp.diags(free.astype(float))).tocsr()
+    entries = free[rows.indices].astype(float), rows.indices, rows.indptr
+    incidence = sp.csr_matrix(entries, shape=rows.shape, copy=True)
     incidence.eliminate_zeros()
     return incidence
 
@@ -234,11 +211,10 @@ def _components(incidence: sp.csr_matrix) -> ndarray:
     return component
 
 
-def _cells(samples: sp.csr_matrix) -> ndarray:
-    """The cell of each network variable, in the order of the samples; -1 for other variables."""
-    component = _components(samples)
+def _numbered(component: ndarray, samples: sp.csr_matrix, others: int) -> ndarray:
+    """Components with numbers in the order of the samples; `others` for those without a sample."""
     found, first = np.unique(component[samples.indices], return_index=True)
-    number = np.full(component.max(initial=-1) + 1, -1)
+    number = np.full(component.max(initial=-1) + 1, others)
     number[found[np.argsort(first)]] = np.arange(len(found))
     return number[component]
 
@@ -284,8 +260,9 @@ def _label_range(group: ndarray, label: ndarray, n_groups: int) -> tuple[ndarray
     return lowest, highest
 
 
-def _groups_of_constraints(incidence: sp.csr_matrix, label: ndarray, n: int) -> sp.csr_matrix:
-    """Which of n cells, or blocks, have a variable in each constraint: (constraints, n)."""
+def _groups_of_constraints(incidence: sp.csr_matrix, label: ndarray) -> sp.csr_matrix:
+    """Which cells, or blocks, have a variable in each constraint: (constraints, cells)."""
     owned = np.flatnonzero(label >= 0)
-    member = sp.csr_matrix((np.ones(len(owned)), (owned, label[owned])), shape=(len(label), n))
+    shape = len(label), label.max() + 1
+    member = sp.csr_matrix((np.ones(len(owned)), (owned, label[owned])), shape=shape)
     return (incidence @ member).tocsr()

@@ -48,11 +48,10 @@ class Implication(NamedTuple):
             return
         ends = (self.limit - (terms.sum() - terms)) / self.weights
         room = RANGE_MARGIN * np.maximum(1.0, np.abs(ends))
+        low, high = ranges
         above = self.weights > 0
-        at = self.at[above]
-        ranges[1][at] = np.minimum(ranges[1][at], (ends + room)[above])
-        at = self.at[~above]
-        ranges[0][at] = np.maximum(ranges[0][at], (ends - room)[~above])
+        high[self.at] = np.minimum(high[self.at], np.where(above, ends + room, np.inf))
+        low[self.at] = np.maximum(low[self.at], np.where(above, -np.inf, ends - room))
 
 
 def indicators(r: Reformulation) -> None:
