@@ -100,8 +100,7 @@ class AssignmentList:
     @cached_property
     def _fixed_activity(self) -> ndarray:
         """What the fixed variables add to each constraint."""
-        activity: ndarray = self.milp.rows @ np.where(self._unfixed, 0.0, self.milp.lower)
-        return activity
+        return self.milp.rows @ np.where(self._unfixed, 0.0, self.milp.lower)
 
     @cached_property
     def _slack(self) -> ndarray:

@@ -144,8 +144,7 @@ def _load_program(path: Path, _: bool) -> torch.export.ExportedProgram:
 def _load_torch(path: Path, trust: bool) -> nn.Module:
     """The module in a file of `torch.jit.save`, or of `torch.save` if it is trusted."""
     if _is_script(path):
-        script: nn.Module = torch.jit.load(path, map_location="cpu")
-        return script
+        return torch.jit.load(path, map_location="cpu")
     if not trust:
         raise ProblemError(
             f"{path} is a pickle, which can run code: if you trust it, load it by"

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from pyscipopt import Model, quicksum
+from pyscipopt import ExprCons, Model, quicksum
 from pyscipopt.recipes.nonlinear import set_nonlinear_objective
 
 from ..errors import ProblemError, of_extra
@@ -104,16 +104,9 @@ class _PyomoReader:
 
     def add_constraint(self, constraint: Any) -> None:
         body = self._expression(constraint.body, f"constraint {constraint.name}")
-        lower = constraint.lb
-        upper = constraint.ub
-        if constraint.equality:
-            self.model.addCons(body == lower, name=constraint.name)
-        elif lower is not None and upper is not None:
-            self.model.addCons((body <= upper) >= lower, name=constraint.name)
-        elif lower is not None:
-            self.model.addCons(body >= lower, name=constraint.name)
-        elif upper is not None:
-            self.model.addCons(body <= upper, name=constraint.name)
+        if constraint.lb is not None or constraint.ub is not None:
+            condition = ExprCons(body, constraint.lb, constraint.ub)
+            self.model.addCons(condition, name=constraint.name)
 
     def set_objective(self, objective: Any, sense: Literal["minimize", "maximize"]) -> None:
         expression = self._expression(objective.expr, f"objective {objective.name}")

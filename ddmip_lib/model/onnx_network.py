@@ -138,12 +138,12 @@ class OnnxNetwork(nn.Module):
                 values[step.output] = OPERATORS[step.kind](*given, **step.attributes)
             except UnsupportedSetting as error:
                 raise step.refused(*error.args) from error
-        out: Tensor = values[self.result]
+        out = values[self.result]
         return out if out.dim() == 2 else out.reshape(len(x), -1)
 
     def _shape(self, shape: Tensor, samples: int) -> list[int]:
         """The target of a Reshape, for this number of samples and not that of the export."""
-        sizes: list[int] = shape.tolist()
+        sizes = shape.tolist()
         return [samples, *sizes[1:]] if sizes[0] == self.batch else sizes
 
     def extra_repr(self) -> str:
@@ -366,8 +366,7 @@ def _reduce(function: Any, x: Tensor, axes: Any = None, keepdims: int = 1, **_: 
     places = _integers(axes)
     if not places:
         raise UnsupportedSetting("is over all samples", "state its axes.")
-    reduced: Tensor = function(x, places, bool(keepdims))
-    return reduced
+    return function(x, places, bool(keepdims))
 
 
 def _normalise(

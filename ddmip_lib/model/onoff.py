@@ -135,7 +135,7 @@ class _Detection:
     def rows_of(self, variable: int) -> list[int]:
         """The constraints of the MIP block that contain a variable."""
         rows = indices_of(self.columns, variable)
-        return list(rows[self.own_rows[rows]].tolist())
+        return rows[self.own_rows[rows]].tolist()
 
     def onoff(self, variable: int, rows: list[int]) -> OnOff | None:
         """The on/off form of a variable by the first switch that has one."""

@@ -207,8 +207,7 @@ def _components(incidence: sp.csr_matrix) -> ndarray:
     """The connected component of each column, where columns of one row are connected."""
     graph = sp.block_array([[None, incidence], [incidence.T, None]])
     _, label = connected_components(graph, directed=False)
-    component: ndarray = np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
-    return component
+    return np.unique(label[incidence.shape[0] :], return_inverse=True)[1]
 
 
 def _numbered(component: ndarray, samples: sp.csr_matrix, others: int) -> ndarray:

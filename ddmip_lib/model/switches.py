@@ -103,10 +103,8 @@ def _restate(r: Reformulation, implication: Implication, ranges: Ends) -> None:
         return
     large = max(float(implication.weights @ ends) - implication.limit, 0.0)
     at = [implication.slack, implication.condition[0]]
-    if other.negated:
-        r.constrain(at, [1.0, -large], -np.inf, 0.0, other.name)
-    else:
-        r.constrain(at, [1.0, large], -np.inf, large, other.name)
+    slope, limit = (-large, 0.0) if other.negated else (large, large)
+    r.constrain(at, [1.0, slope], -np.inf, limit, other.name)
     r.restate(other)
 
 

@@ -15,7 +15,7 @@ from .black_box import BlackBox
 from .columns import Entry, InputColumns, read_columns, read_entries, require_fitted, split_steps
 from .scikit import from_sklearn
 from .tree_readers import FittedTrees, read_trees
-from .trees import Tree, TreeEnsemble, last_left
+from .trees import Tree, TreeEnsemble, last_left, leaf_ranges
 
 COMPARED_SAMPLES = 64
 """Number of samples at which the trees that were read are compared with their library."""
@@ -152,14 +152,12 @@ class _Values:
         if type(last).__name__ == "Booster":
             return _booster_values(last, library)
         if self.classes is None:
-            predict: Callable[[Any], Any] = estimator.predict
-            return predict
+            return estimator.predict
         if library in MARGIN_OPTIONS:
             return partial(estimator.predict, **MARGIN_OPTIONS[library])
         for name in ("decision_function", "predict_proba"):
             if hasattr(estimator, name):
-                function: Callable[[Any], Any] = getattr(estimator, name)
-                return function
+                return getattr(estimator, name)
         return self._signs
 
     def _is_second(self, data: Any) -> ndarray:
@@ -169,8 +167,7 @@ class _Values:
 
     def _signs(self, data: Any) -> ndarray:
         """1 for the second class, -1 for the first one."""
-        chosen = self._is_second(data)
-        return np.where(chosen, 1.0, -1.0)
+        return np.where(self._is_second(data), 1.0, -1.0)
 
 
 def _booster_values(booster: Any, library: str) -> Callable[[Any], Any]:
@@ -255,8 +252,6 @@ def _compared_samples(trees: list[Tree], columns: InputColumns) -> ndarray:
 
 def _rounding(trees: list[Tree], intercept: ndarray, epsilon: float) -> ndarray:
     """A bound of the rounding errors of sums, of the library's and of the one here."""
-    leaves = [tree.value[tree.feature < 0] for tree in trees]
-    least = np.cumsum([value.min(axis=0) for value in leaves], axis=0)
-    largest = np.cumsum([value.max(axis=0) for value in leaves], axis=0)
-    partial_sums = np.abs(intercept) + np.maximum(np.abs(least), np.abs(largest))
+    sums = np.cumsum(leaf_ranges(trees), axis=1)
+    partial_sums = np.abs(intercept) + np.abs(sums).max(axis=0)
     return epsilon * (partial_sums.sum(axis=0) + 4 * partial_sums.max(axis=0))

@@ -165,15 +165,13 @@ def read_xgboost_model(model: dict[str, Any]) -> FittedTrees:
     sizes = learner["learner_model_param"]
     outputs = max(1, int(sizes["num_class"]), int(sizes["num_target"]))
     weights = booster.get("weight_drop", np.ones(len(stored["trees"])))
-    trees = []
-    for each, output, weight in zip(stored["trees"], stored["tree_info"], weights, strict=True):
-        tree = _xgboost_tree(each)
-        trees.append(tree._replace(value=_in_column(weight * tree.threshold, output, outputs)))
+    parts = zip(stored["trees"], weights, stored["tree_info"], strict=True)
+    trees = [_xgboost_tree(each, weight, output, outputs) for each, weight, output in parts]
     return FittedTrees(trees, _below_float32, float(np.finfo(np.float32).eps / 2))
 
 
-def _xgboost_tree(stored: dict[str, Any]) -> Tree:
-    """A tree whose thresholds are, at leaves, their values."""
+def _xgboost_tree(stored: dict[str, Any], weight: float, output: int, outputs: int) -> Tree:
+    """A tree of one output; the thresholds that are stored are, at leaves, their values."""
     if stored["tree_param"]["size_leaf_vector"] not in ("0", "1"):
         raise UnsupportedNetworkError("a leaf has several outputs")
     if any(stored["split_type"]):
@@ -181,7 +179,8 @@ def _xgboost_tree(stored: dict[str, Any]) -> Tree:
     left = np.array(stored["left_children"])
     feature = np.where(left < 0, -1, stored["split_indices"])
     condition = np.array(stored["split_conditions"], dtype=np.float32).astype(float)
-    return Tree(feature, condition, left, np.array(stored["right_children"]), condition[:, None])
+    value = _in_column(weight * condition, output, outputs)
+    return Tree(feature, condition, left, np.array(stored["right_children"]), value)
 
 
 def read_lightgbm_model(model: dict[str, Any]) -> FittedTrees:
@@ -200,16 +199,15 @@ def read_lightgbm_model(model: dict[str, Any]) -> FittedTrees:
     outputs = model["num_tree_per_iteration"]
     roots = model["tree_info"]
     scale = outputs / len(roots) if model["average_output"] else 1.0
-    trees = []
-    for number, root in enumerate(roots):
-        tree = _lightgbm_tree(root["tree_structure"])
-        value = _in_column(scale * tree.value[:, 0], number % outputs, outputs)
-        trees.append(tree._replace(value=value))
+    trees = [
+        _lightgbm_tree(root["tree_structure"], scale, number % outputs, outputs)
+        for number, root in enumerate(roots)
+    ]
     return FittedTrees(trees, _without_tiny)
 
 
-def _lightgbm_tree(root: dict[str, Any]) -> Tree:
-    """A tree whose nodes are numbered level by level."""
+def _lightgbm_tree(root: dict[str, Any], scale: float, output: int, outputs: int) -> Tree:
+    """A tree of one output, whose nodes are numbered level by level."""
     nodes = [root]
     inner = []
     for node in nodes:  # grows as it is read
@@ -221,7 +219,7 @@ def _lightgbm_tree(root: dict[str, Any]) -> Tree:
         nodes += [node["left_child"], node["right_child"]]
     feature = np.array([node.get("split_feature", -1) for node in nodes])
     threshold = np.array([node.get("threshold", 0.0) for node in nodes])
-    value = np.array([[node.get("leaf_value", 0.0)] for node in nodes])
+    value = scale * np.array([node.get("leaf_value", 0.0) for node in nodes])
     left = np.zeros(len(nodes), dtype=int)
     left[feature >= 0] = inner
-    return Tree(feature, threshold, left, left + 1, value)
+    return Tree(feature, threshold, left, left + 1, _in_column(value, output, outputs))

@@ -103,10 +103,15 @@ class TreeEnsemble:
     @property
     def range(self) -> tuple[ndarray, ndarray]:
         """Lower and upper bounds of the outputs, whatever the inputs are."""
-        leaves = [tree.value[tree.feature < 0] for tree in self.trees]
-        low = self.intercept - self.room + sum(value.min(axis=0) for value in leaves)
-        high = self.intercept + self.room + sum(value.max(axis=0) for value in leaves)
-        return low, high
+        low, high = np.cumsum(leaf_ranges(self.trees), axis=1)[:, -1]
+        return self.intercept - self.room + low, self.intercept + self.room + high
+
+
+def leaf_ranges(trees: list[Tree]) -> ndarray:
+    """Return the smallest and the largest value of a leaf, of shape (2, trees, q)."""
+    leaves = [tree.value[tree.feature < 0] for tree in trees]
+    low = [value.min(axis=0) for value in leaves]
+    return np.array([low, [value.max(axis=0) for value in leaves]])
 
 
 def splits_in(tree: Tree, lower: ndarray, upper: ndarray) -> tuple[list[int], list[TreeSplit]]:
@@ -137,19 +142,15 @@ def splits_in(tree: Tree, lower: ndarray, upper: ndarray) -> tuple[list[int], li
         if j < 0:
             return [node]
         ends = low[j], high[j]
-        left: list[int] = []
-        right: list[int] = []
-        last = tree.threshold[node]
-        if ends[0] <= last:
-            high[j] = min(last, ends[1])
-            left = leaves_below(int(tree.left[node]))
-            high[j] = ends[1]
-        if ends[1] > last:
-            low[j] = max(np.nextafter(last, np.inf), ends[0])
-            right = leaves_below(int(tree.right[node]))
-            low[j] = ends[0]
+        last = float(tree.threshold[node])
+        high[j] = min(last, ends[1])
+        left = leaves_below(int(tree.left[node])) if ends[0] <= last else []
+        high[j] = ends[1]
+        low[j] = max(np.nextafter(last, np.inf), ends[0])
+        right = leaves_below(int(tree.right[node])) if last < ends[1] else []
+        low[j] = ends[0]
         if left and right:
-            splits.append(TreeSplit(j, float(last), left, right))
+            splits.append(TreeSplit(j, last, left, right))
         return left + right
 
     return leaves_below(0), splits
