@@ -21,22 +21,6 @@ Completion = Callable[[ndarray], None]
 """Sets auxiliary variables of a full assignment, in place."""
 
 
-class Networks(NamedTuple):
-    """The networks of an extended problem.
-
-    Attributes
-    ----------
-    predictors, maps
-        The networks, and the positions of their variables.
-    depth
-        Number of networks in the longest series.
-    """
-
-    predictors: list[Predictor]
-    maps: list[InputMap]
-    depth: int
-
-
 class Auxiliary(NamedTuple):
     """How auxiliary variables follow from the others.
 
@@ -44,6 +28,8 @@ class Auxiliary(NamedTuple):
     ----------
     order
         Position of each variable, the user's before the auxiliary ones.
+    depth
+        Number of networks in the longest series.
     completions
         Functions that set the auxiliary variables, in that order.
     determined
@@ -54,6 +40,7 @@ class Auxiliary(NamedTuple):
     """
 
     order: ndarray
+    depth: int
     completions: Sequence[Completion]
     determined: ndarray
     extending: Sequence[Completion]
@@ -83,7 +70,7 @@ class ExtendedInstance(Instance):
     model
         Returns the extended model of SCIP, with variables in the order of `milp`.
     networks
-        Its networks.
+        Its networks, with the positions of their variables.
     auxiliary
         How auxiliary variables follow from the others.
     left_out
@@ -95,7 +82,7 @@ class ExtendedInstance(Instance):
         stated: Instance,
         milp: MILP,
         model: Callable[[], Model],
-        networks: Networks,
+        networks: list[tuple[Predictor, InputMap]],
         auxiliary: Auxiliary,
         left_out: Sequence[LeftOut] = (),
     ) -> None:
@@ -103,11 +90,11 @@ class ExtendedInstance(Instance):
         self._model = model
         self.known = stated.known
         self.milp = milp
-        self.depth = networks.depth
         self.auxiliary = auxiliary
         self.place = auxiliary.order[: stated.milp.n_variables]
         self.left_out = tuple(left_out)
-        self._set_networks(networks.predictors, networks.maps)
+        predictors, maps = zip(*networks, strict=True)
+        self._set_networks(list(predictors), list(maps))
 
     @property
     def stated(self) -> Instance:
@@ -159,7 +146,7 @@ class ExtendedInstance(Instance):
 
     def with_outputs(self, values: ndarray) -> ndarray:
         values = self.extend(values)
-        for _ in range(self.depth):
+        for _ in range(self.auxiliary.depth):
             values = super().with_outputs(values)
             values = self.auxiliary.applied(self.auxiliary.completions, values)
         return values

@@ -204,17 +204,9 @@ def _tied(model: Model, entry: Any, name: str) -> Any:
     if constant == 0 and [a for _, a in terms] == [1.0]:
         return terms[0][0]
     lower, upper = _range(terms, constant)
-    if not _is_integer(terms, constant):
-        vtype = "C"
-    elif lower == 0 and upper == 1:
-        vtype = "B"
-    else:
-        vtype = "I"
+    vtype = "C"
+    if constant.is_integer() and all(is_integral(v) and a.is_integer() for v, a in terms):
+        vtype = "B" if (lower, upper) == (0, 1) else "I"
     variable = model.addVar(name, vtype=vtype, lb=lower, ub=upper)
     model.addCons(variable == entry, name=name)
     return variable
-
-
-def _is_integer(terms: Terms, constant: float) -> bool:
-    """Whether an expression takes integer values only."""
-    return constant.is_integer() and all(is_integral(v) and a.is_integer() for v, a in terms)

@@ -92,10 +92,7 @@ class _PyomoReader:
         self.pairs: dict[int, tuple[Any, Any]] = {}  # keeps the user's objects, and so their ids
 
     def add_variable(self, variable: Any) -> None:
-        lower = variable.lb
-        upper = variable.ub
-        if variable.fixed:
-            lower = upper = variable.value
+        lower, upper = (variable.value,) * 2 if variable.fixed else variable.bounds
         kind = "C"
         if not variable.is_continuous():
             kind = "B" if (lower, upper) == (0, 1) else "I"
@@ -141,8 +138,7 @@ class _PyomoReader:
 
     def own(self, variable: Any) -> Any:
         """The variable of SCIP for one of Pyomo; None for any other object."""
-        _, own = self.pairs.get(id(variable), (None, None))
-        return own
+        return self.pairs.get(id(variable), (None, None))[1]
 
 
 def from_gurobi(model: Any) -> NeuralMIP:

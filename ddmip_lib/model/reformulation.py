@@ -21,7 +21,7 @@ from ..errors import ProblemError, UnsupportedNetworkError
 from ..programs.presolve import propagate_bounds
 from ..programs.scip import MILP, OtherConstraint, copy_model
 from ..programs.scip_program import ScipProgram, model_of
-from .extended import Auxiliary, Completion, ExtendedInstance, Networks
+from .extended import Auxiliary, Completion, ExtendedInstance
 from .instance import InputMap, Instance
 from .left_out import LeftOut
 
@@ -148,21 +148,16 @@ class Reformulation:
             model = cache(lambda: model_of(moved))
         moved = _moved_milp(milp, order)
         maps = [_moved_map(mapping, order) for mapping in self.maps]
-        depth = 2 + int(np.concatenate(self._levels).max())  # then all variables are known
-        return ExtendedInstance(
-            self.stated,
-            moved,
-            model,
-            Networks(self.predictors, maps, depth),
-            Auxiliary(
-                order,
-                self._completions,
-                order[np.array(self._determined, dtype=int)],
-                self.extending,
-                self.restricting,
-            ),
-            self.left_out,
+        auxiliary = Auxiliary(
+            order,
+            2 + int(np.concatenate(self._levels).max()),  # then all variables are known
+            self._completions,
+            order[np.array(self._determined, dtype=int)],
+            self.extending,
+            self.restricting,
         )
+        networks = list(zip(self.predictors, maps, strict=True))
+        return ExtendedInstance(self.stated, moved, model, networks, auxiliary, self.left_out)
 
     def _milp(self) -> MILP:
         """The extended model, the auxiliary variables last."""

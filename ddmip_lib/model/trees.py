@@ -197,13 +197,9 @@ def _bounds(r: Reformulation) -> tuple[ndarray, ndarray]:
     milp = r.stated.milp
     is_output = r.stated.is_output
     n = milp.n_variables
-    lower = np.where(
-        is_output, r.lower[:n], np.where(milp.integer, np.ceil(milp.lower), milp.lower)
-    )
-    upper = np.where(
-        is_output, r.upper[:n], np.where(milp.integer, np.floor(milp.upper), milp.upper)
-    )
-    return lower, upper
+    lower = np.where(milp.integer, np.ceil(milp.lower), milp.lower)
+    upper = np.where(milp.integer, np.floor(milp.upper), milp.upper)
+    return np.where(is_output, r.lower[:n], lower), np.where(is_output, r.upper[:n], upper)
 
 
 def _for_integers(tree: Tree, integer: ndarray) -> Tree:
@@ -240,7 +236,7 @@ def _add_steps(r: Reformulation, at: int, last_left: ndarray) -> ThresholdSteps:
     milp = r.stated.milp
     if milp.binary[at]:
         return ThresholdSteps(at, last_left, last_left + 1, np.array([at]))
-    low, high = (float(end[at]) for end in _bounds(r))
+    low, high = (end[at] for end in _bounds(r))
     first_right = last_left + 1 if milp.integer[at] else np.nextafter(last_left, np.inf)
     name = milp.names[at]
     binaries = [r.variable(0, 1, True, f"{name} <= {t:g}") for t in last_left]
@@ -248,8 +244,8 @@ def _add_steps(r: Reformulation, at: int, last_left: ndarray) -> ThresholdSteps:
         r.constrain([binary, following], [1.0, -1.0], -np.inf, 0.0, f"thresholds of {name}")
     rises = np.diff(first_right, prepend=low)
     falls = np.diff(last_left, append=high)
-    r.constrain([at, *binaries], [1.0, *rises], float(first_right[-1]), np.inf, f"steps of {name}")
-    r.constrain([at, *binaries], [1.0, *falls], -np.inf, float(high), f"steps of {name}")
+    r.constrain([at, *binaries], [1.0, *rises], first_right[-1], np.inf, f"steps of {name}")
+    r.constrain([at, *binaries], [1.0, *falls], -np.inf, high, f"steps of {name}")
     steps = ThresholdSteps(at, last_left, first_right, np.array(binaries))
     r.extending.append(steps.extend)
     r.restricting.append(steps.restrict)

@@ -198,37 +198,31 @@ def _objects(entry: Any) -> ndarray:
 def _block(column: Column, entry: Any) -> ndarray:
     """The inputs of one column, one row for each sample or for all."""
     categories = column.categories
-    if not categories:
-        return _objects(entry).reshape(-1, 1)
-    if isinstance(entry, Mapping):
-        unknown = set(entry) - set(categories)
-        if unknown:
-            raise ProblemError(_unknown(column, min(map(str, unknown))))
-        parts = [_objects(entry.get(category, 0.0)).ravel() for category in categories]
-        return np.stack(np.broadcast_arrays(*parts), axis=1)
     values = _objects(entry)
-    if values.ndim == 0 or isinstance(values.flat[0], (str, type(categories[0]))):
-        return np.array([_indicator(column, value) for value in values.ravel()], dtype=object)
-    block = values.reshape(-1, values.shape[-1])
-    if block.shape[1] != len(categories):
+    if not categories:
+        return values.reshape(-1, 1)
+    if not isinstance(entry, Mapping):
+        if values.ndim and not isinstance(values.flat[0], (str, type(categories[0]))):
+            return _binaries(column, values.reshape(-1, values.shape[-1]))
+        entry = {value: (values.ravel() == value).astype(float) for value in values.flat}
+    unknown = set(entry) - set(categories)
+    if unknown:
+        raise ProblemError(
+            f"column {column.name!r} has no category {min(map(str, unknown))!r}: the estimator was"
+            f" fitted to {categories}."
+        )
+    parts = [_objects(entry.get(category, 0.0)).ravel() for category in categories]
+    return np.stack(np.broadcast_arrays(*parts), axis=1)
+
+
+def _binaries(column: Column, block: ndarray) -> ndarray:
+    """The binaries of all categories, one row for each sample."""
+    if block.shape[1] != column.width:
         raise ProblemError(
             f"column {column.name!r} has {block.shape[1]} entries for a sample: give one binary for"
-            f" each of its categories {categories}."
+            f" each of its categories {column.categories}."
         )
     return block
-
-
-def _indicator(column: Column, value: Any) -> list[float]:
-    if value not in column.categories:
-        raise ProblemError(_unknown(column, value))
-    return [float(value == category) for category in column.categories]
-
-
-def _unknown(column: Column, value: Any) -> str:
-    return (
-        f"column {column.name!r} has no category {value!r}: the estimator was fitted to"
-        f" {column.categories}."
-    )
 
 
 def read_entries(estimator: Any) -> list[Entry]:
