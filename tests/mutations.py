@@ -287,8 +287,8 @@ MUTATIONS = [
     Mutation(
         "listing-forgets-what-comes-later",
         "ddmip_lib/model/assignments.py",
-        "upper[:, None] - _sums_of_later(minimum)",
-        "upper[:, None] + 0.0 * minimum",
+        "slack)[:, None] - _sums_of_later(minimum)",
+        "slack)[:, None] + 0.0 * minimum",
         ("tests/unit/model/test_listing.py::test_all_that_rows_allow_and_nothing_else",),
     ),
     Mutation(

@@ -5,7 +5,6 @@ constraint on these variables alone cannot hold, whatever the values of the vari
 """
 
 import math
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -95,21 +94,15 @@ class AssignmentList:
         self.milp = milp
         self.columns = milp.rows.tocsc()
         self._unfixed = milp.lower < milp.upper
+        self._fixed = np.where(self._unfixed, 0.0, milp.lower)
         self._unfixed_in_row = entries_per_row(milp, self._unfixed)
 
-    @cached_property
-    def _fixed_activity(self) -> ndarray:
-        """What the fixed variables add to each constraint."""
-        return self.milp.rows @ np.where(self._unfixed, 0.0, self.milp.lower)
-
-    @cached_property
-    def _slack(self) -> ndarray:
+    def _slack(self, rows: ndarray) -> ndarray:
         """More than verification tolerates in constraints with continuous variables; else 0."""
-        milp = self.milp
-        sides = finite_size(*milp.sides)
-        values = 1.0 + np.where(self._unfixed, 0.0, finite_size(milp.lower))
-        slack = CONTINUOUS_CONSTRAINT_SLACK * (sides + abs(milp.rows) @ values)
-        return np.where(entries_per_row(milp, ~milp.integer) > 0, slack, 0.0)
+        matrix = self.milp.rows[rows]
+        sides = finite_size(self.milp.row_lower[rows], self.milp.row_upper[rows])
+        slack = CONTINUOUS_CONSTRAINT_SLACK * (sides + abs(matrix) @ (1.0 + np.abs(self._fixed)))
+        return np.where(np.diff(matrix[:, ~self.milp.integer].indptr) > 0, slack, 0.0)
 
     def combinations(self, at: ndarray, most: float) -> ndarray | None:
         """Return the combinations of integer variables that the constraints on them allow.
@@ -152,19 +145,15 @@ class AssignmentList:
         rows, counts = np.unique(self.columns[:, at[self._unfixed[at]]].indices, return_counts=True)
         rows = rows[counts == self._unfixed_in_row[rows]]
         weights = milp.rows[rows][:, at].toarray() * self._unfixed[at]
-        at_lower = weights * milp.lower[at]
-        at_upper = weights * milp.upper[at]
-        minimum = np.minimum(at_lower, at_upper)
-        maximum = np.maximum(at_lower, at_upper)
-        fixed = self._fixed_activity[rows]
-        size = 1.0 + np.abs(fixed) + np.maximum(np.abs(minimum), np.abs(maximum)).sum(axis=1)
-        slack = ACTIVITY_ROUNDING * size + self._slack[rows]
-        lower = milp.row_lower[rows] - fixed - slack
-        upper = milp.row_upper[rows] - fixed + slack
+        terms = [weights * milp.lower[at], weights * milp.upper[at]]
+        minimum, maximum = np.sort(terms, axis=0)
+        fixed = milp.rows[rows] @ self._fixed
+        size = 1.0 + np.abs(fixed) + np.abs(terms).max(axis=0).sum(axis=1)
+        slack = ACTIVITY_ROUNDING * size + self._slack(rows)
         return _Constraints(
             weights,
-            lower[:, None] - _sums_of_later(maximum),
-            upper[:, None] - _sums_of_later(minimum),
+            (milp.row_lower[rows] - fixed - slack)[:, None] - _sums_of_later(maximum),
+            (milp.row_upper[rows] - fixed + slack)[:, None] - _sums_of_later(minimum),
         )
 
     def determining_variables(self, inputs: ndarray) -> DeterminingVariables | None:

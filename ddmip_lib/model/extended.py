@@ -140,8 +140,8 @@ class ExtendedInstance(Instance):
             return None
         milp = self._stated.milp
         values = np.clip(0.0, milp.lower, milp.upper)
-        for at, address in enumerate(milp.position):
-            values[at] = self.known.get(address, values[at])
+        for address in self.known.keys() & milp.position.keys():
+            values[milp.position[address]] = self.known[address]
         return self.inputs(self.with_outputs(self._stated.assignment(start, rest=values)))
 
     def with_outputs(self, values: ndarray) -> ndarray:

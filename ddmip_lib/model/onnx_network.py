@@ -282,7 +282,7 @@ def _gemm(
 ) -> Tensor:
     a = a.t() if more.get("transA") else a
     b = b.t() if more.get("transB") else b
-    weight = b if alpha == 1 else alpha * b
+    weight = alpha * b
     return a @ weight if c is None else torch.addmm(beta * c, a, weight)
 
 

@@ -114,17 +114,15 @@ class _Detection:
         self.columns = milp.rows.tocsc()
         self.binary = milp.binary
         self.zeroed: defaultdict[int, set[int]] = defaultdict(set)
-        pairs = own_rows & (np.diff(self.rows.indptr) == 2)
-        for row in np.flatnonzero(pairs).tolist():
-            self._add_zeroed(row)
-
-    def _add_zeroed(self, row: int) -> None:
-        milp = self.milp
-        entries = self.entries(row)
-        for variable, switch in itertools.permutations(entries):
-            side = milp.row_upper[row] if entries[variable] > 0 else milp.row_lower[row]
-            if self.binary[switch] and milp.lower[variable] == 0 and side == 0:
-                self.zeroed[variable].add(switch)
+        pairs = np.flatnonzero(own_rows & (np.diff(self.rows.indptr) == 2))
+        first = self.rows.indptr[pairs]
+        for one, two in ((first, first + 1), (first + 1, first)):
+            variable = self.rows.indices[one]
+            switch = self.rows.indices[two]
+            side = np.where(self.rows.data[one] > 0, milp.row_upper[pairs], milp.row_lower[pairs])
+            zeroed = self.binary[switch] & (milp.lower[variable] == 0) & (side == 0)
+            for at, binary in zip(variable[zeroed].tolist(), switch[zeroed].tolist(), strict=True):
+                self.zeroed[at].add(binary)
 
     def entries(self, row: int) -> dict[int, float]:
         """The coefficients of a constraint."""

@@ -147,7 +147,11 @@ class Reformulation:
             order = np.argsort(np.argsort(milp.kind, kind="stable"), kind="stable")
             model = cache(lambda: model_of(moved))
         moved = _moved_milp(milp, order)
-        maps = [_moved_map(mapping, order) for mapping in self.maps]
+        places = np.append(order, -1)  # the last one is that of constants
+        maps = [
+            InputMap(places[mapping.index], mapping.constant, order[mapping.output])
+            for mapping in self.maps
+        ]
         auxiliary = Auxiliary(
             order,
             2 + int(np.concatenate(self._levels).max()),  # then all variables are known
@@ -209,11 +213,6 @@ def _moved_milp(milp: MILP, order: ndarray) -> MILP:
         rows=milp.rows[:, back],
         others=others,
     )
-
-
-def _moved_map(mapping: InputMap, order: ndarray) -> InputMap:
-    index = np.where(mapping.index >= 0, order[mapping.index], -1)
-    return InputMap(index, mapping.constant, order[mapping.output])
 
 
 def evaluation_levels(instance: Instance) -> list[ndarray]:

@@ -42,14 +42,13 @@ class Implication(NamedTuple):
 
     def tighten(self, ranges: Ends) -> None:
         """Move ranges, in place, to those that the constraint implies."""
-        smallest = np.where(self.weights > 0, ranges[0][self.at], ranges[1][self.at])
-        terms = self.weights * smallest
+        low, high = ranges
+        above = self.weights > 0
+        terms = self.weights * np.where(above, low[self.at], high[self.at])
         if not np.isfinite(terms).all():
             return
         ends = (self.limit - (terms.sum() - terms)) / self.weights
         room = RANGE_MARGIN * np.maximum(1.0, np.abs(ends))
-        low, high = ranges
-        above = self.weights > 0
         high[self.at] = np.minimum(high[self.at], np.where(above, ends + room, np.inf))
         low[self.at] = np.maximum(low[self.at], np.where(above, -np.inf, ends - room))
 
@@ -97,9 +96,7 @@ def _implications(r: Reformulation) -> list[Implication]:
 def _restate(r: Reformulation, implication: Implication, ranges: Ends) -> None:
     other = implication.other
     ends = implication.largest(ranges)
-    if not np.isfinite(ends).all():
-        name = r.stated.milp.names[implication.at[~np.isfinite(ends)][0]]
-        r.leave_out(other, f"{name} has no finite range", f"give {name} finite lb and ub")
+    if not _is_bounded(r, other, implication.at, ends):
         return
     large = max(float(implication.weights @ ends) - implication.limit, 0.0)
     at = [implication.slack, implication.condition[0]]
@@ -114,13 +111,18 @@ def special_ordered_sets(r: Reformulation) -> None:
         if other.kind not in ("SOS1", "SOS2"):
             continue
         at = np.array(other.variables)
-        unbounded = ~np.isfinite(np.array(r.upper)[at] - np.array(r.lower)[at])
-        if unbounded.any():
-            name = r.stated.milp.names[at[unbounded][0]]
-            r.leave_out(other, f"{name} has no finite range", f"give {name} finite lb and ub")
-            continue
-        _restate_set(r, other.name, at, width=int(other.kind[-1]))
-        r.restate(other)
+        if _is_bounded(r, other, at, np.subtract(r.upper, r.lower)[at]):
+            _restate_set(r, other.name, at, width=int(other.kind[-1]))
+            r.restate(other)
+
+
+def _is_bounded(r: Reformulation, other: OtherConstraint, at: ndarray, ends: ndarray) -> bool:
+    """Whether these ends of variables are finite; otherwise the constraint is left out."""
+    for unbounded in at[~np.isfinite(ends)][:1]:
+        name = r.stated.milp.names[unbounded]
+        r.leave_out(other, f"{name} has no finite range", f"give {name} finite lb and ub")
+        return False
+    return True
 
 
 def _restate_set(r: Reformulation, name: str, at: ndarray, width: int) -> None:
@@ -132,10 +134,11 @@ def _restate_set(r: Reformulation, name: str, at: ndarray, width: int) -> None:
     r.constrain(chosen, [1.0] * count, -np.inf, 1.0, name)
     for k, variable in enumerate(at.tolist()):
         segments = chosen[max(0, k - width + 1) : k + 1]
+        at_segments = [variable, *segments]
         lower = [-min(r.lower[variable], 0.0)] * len(segments)
         upper = [-max(r.upper[variable], 0.0)] * len(segments)
-        r.constrain([variable, *segments], [1.0, *lower], 0.0, np.inf, f"{name}_lower_{k}")
-        r.constrain([variable, *segments], [1.0, *upper], -np.inf, 0.0, f"{name}_upper_{k}")
+        r.constrain(at_segments, [1.0, *lower], 0.0, np.inf, f"{name}_lower_{k}")
+        r.constrain(at_segments, [1.0, *upper], -np.inf, 0.0, f"{name}_upper_{k}")
 
     def choose(values: ndarray) -> None:
         values[chosen] = 0.0

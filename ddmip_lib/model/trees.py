@@ -7,6 +7,7 @@ are a linear network of the $z_l$, which takes the place of the trees.
 """
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import itemgetter
 from typing import NamedTuple, cast
@@ -155,11 +156,10 @@ class TreeConstraints:
         """Let the leaves on one side be chosen only where the threshold puts the variable there."""
         at, slope, constant = steps.term(split.threshold)
         name = f"{split.feature} <= {split.threshold:g}"
-        for leaves, sign in ((split.left, 1.0), (split.right, -1.0)):
-            entries = [*binary_of[leaves], at]
-            weights = [*np.ones(len(leaves)), -sign * slope]
-            side = constant if sign > 0 else 1.0 - constant
-            self.reformulation.constrain(entries, weights, -np.inf, side, name)
+        sides = (split.left, -slope, constant), (split.right, slope, 1.0 - constant)
+        for leaves, weight, side in sides:
+            weights = [*np.ones(len(leaves)), weight]
+            self.reformulation.constrain([*binary_of[leaves], at], weights, -np.inf, side, name)
 
     def _write_network(self, constant: ndarray) -> None:
         """The linear network; where a library rounds to float32, with an input for its error."""
@@ -226,14 +226,17 @@ def as_constraints(r: Reformulation) -> None:
             r.left_out.append(LeftOut(name, "bounds and exact models", reason, remedy))
     thresholds = sorted(set().union(*(trees.thresholds() for trees in written)))
     groups = itertools.groupby(thresholds, key=itemgetter(0))
-    steps = {at: _add_steps(r, at, np.array([t for _, t in group])) for at, group in groups}
+    steps = {at: _add_steps(r, at, group) for at, group in groups}
     for trees in written:
         trees.write(steps)
 
 
-def _add_steps(r: Reformulation, at: int, last_left: ndarray) -> ThresholdSteps:
+def _add_steps(
+    r: Reformulation, at: int, thresholds: Iterable[tuple[int, float]]
+) -> ThresholdSteps:
     """Add the indicators of a variable's thresholds, which bound it."""
     milp = r.stated.milp
+    last_left = np.array([threshold for _, threshold in thresholds])
     if milp.binary[at]:
         return ThresholdSteps(at, last_left, last_left + 1, np.array([at]))
     low, high = (end[at] for end in _bounds(r))
