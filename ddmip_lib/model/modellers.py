@@ -5,11 +5,12 @@ Neither package is imported before it is used.
 
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pyscipopt import ExprCons, Model, quicksum
+from pyscipopt import ExprCons, Model, Variable, quicksum
 from pyscipopt.recipes.nonlinear import set_nonlinear_objective
 
 from ..errors import ProblemError, of_extra
@@ -56,7 +57,6 @@ def from_pyomo(model: Any) -> NeuralMIP:
         If the model has another component, an expression that is not quadratic, or not one
         objective; the message names it.
     """
-    standard = of_extra("pyomo.repn.standard_repn", "pyomo", "from_pyomo")
     environment = of_extra("pyomo.environ", "pyomo", "from_pyomo")
     kinds = {kind.__name__ for kind in model.collect_ctypes(active=True, descend_into=True)}
     unknown = sorted(kinds - PYOMO_COMPONENTS)
@@ -70,75 +70,59 @@ def from_pyomo(model: Any) -> NeuralMIP:
         raise ProblemError(
             f"the Pyomo model has {len(objectives)} active objectives: activate one."
         )
-    reader = _PyomoReader(str(model.name), standard.generate_standard_repn)
+    (objective,) = objectives
+    scip = Model(str(model.name))
+    scip.hideOutput()
+    own = environment.ComponentMap()
     for variable in model.component_data_objects(environment.Var, descend_into=True):
-        reader.add_variable(variable)
+        own[variable] = _add_variable(scip, variable)
     for constraint in model.component_data_objects(environment.Constraint, active=True):
-        reader.add_constraint(constraint)
-    minimises = objectives[0].sense == environment.minimize
-    reader.set_objective(objectives[0], "minimize" if minimises else "maximize")
-    problem = NeuralMIP(reader.model, str(model.name))
-    problem.translated = reader.own
+        body = _expression(constraint.body, f"constraint {constraint.name}", own)
+        if constraint.lb is not None or constraint.ub is not None:
+            sides = constraint.lb, constraint.ub
+            scip.addCons(ExprCons(body, *sides), name=constraint.name)
+    sense: Any = "minimize" if objective.sense == environment.minimize else "maximize"
+    cost = _expression(objective.expr, f"objective {objective.name}", own)
+    if cost.degree() > 1:
+        set_nonlinear_objective(scip, cost, sense)
+    else:
+        scip.setObjective(cost, sense)
+    problem = NeuralMIP(scip, str(model.name))
+    problem.translated = own.get
     return problem
 
 
-class _PyomoReader:
-    """A model of SCIP that gets the variables, constraints and objective of one of Pyomo."""
+def _add_variable(scip: Model, variable: Any) -> Variable:
+    """Add a variable of Pyomo to a model of SCIP."""
+    lower, upper = (variable.value,) * 2 if variable.fixed else variable.bounds
+    kind = "C"
+    if not variable.is_continuous():
+        kind = "B" if (lower, upper) == (0, 1) else "I"
+    return scip.addVar(variable.name, vtype=kind, lb=lower, ub=upper)
 
-    def __init__(self, name: str, standard: Any) -> None:
-        self.model = Model(name)
-        self.model.hideOutput()
-        self.standard = standard
-        self.pairs: dict[int, tuple[Any, Any]] = {}  # keeps the user's objects, and so their ids
 
-    def add_variable(self, variable: Any) -> None:
-        lower, upper = (variable.value,) * 2 if variable.fixed else variable.bounds
-        kind = "C"
-        if not variable.is_continuous():
-            kind = "B" if (lower, upper) == (0, 1) else "I"
-        own = self.model.addVar(variable.name, vtype=kind, lb=lower, ub=upper)
-        self.pairs[id(variable)] = (variable, own)
-
-    def add_constraint(self, constraint: Any) -> None:
-        body = self._expression(constraint.body, f"constraint {constraint.name}")
-        if constraint.lb is not None or constraint.ub is not None:
-            condition = ExprCons(body, constraint.lb, constraint.ub)
-            self.model.addCons(condition, name=constraint.name)
-
-    def set_objective(self, objective: Any, sense: Literal["minimize", "maximize"]) -> None:
-        expression = self._expression(objective.expr, f"objective {objective.name}")
-        if expression.degree() > 1:
-            set_nonlinear_objective(self.model, expression, sense)
-        else:
-            self.model.setObjective(expression, sense)
-
-    def _expression(self, body: Any, name: str) -> Any:
-        """A linear or quadratic expression of Pyomo in variables of SCIP."""
-        form = self.standard(body, compute_values=True, quadratic=True)
-        if form.nonlinear_expr is not None:
-            raise ProblemError(
-                f"{name} of the Pyomo model is neither linear nor quadratic: write it so, or as a"
-                " network."
-            )
-        linear = zip(form.linear_coefs, form.linear_vars, strict=True)
-        terms = [weight * self._term(variable, name) for weight, variable in linear]
-        for weight, (one, two) in zip(form.quadratic_coefs, form.quadratic_vars, strict=True):
-            terms.append(weight * self._term(one, name) * self._term(two, name))
-        return quicksum(terms) + form.constant
-
-    def _term(self, variable: Any, name: str) -> Any:
-        """The variable of SCIP for one in an expression."""
-        own = self.own(variable)
-        if own is None:
-            raise ProblemError(
-                f"{name} of the Pyomo model has the variable {variable.name}, which is on no active"
-                " block of the model: add it there."
-            )
-        return own
-
-    def own(self, variable: Any) -> Any:
-        """The variable of SCIP for one of Pyomo; None for any other object."""
-        return self.pairs.get(id(variable), (None, None))[1]
+def _expression(body: Any, name: str, own: Mapping[Any, Any]) -> Any:
+    """A linear or quadratic expression of Pyomo in variables of SCIP."""
+    standard = of_extra("pyomo.repn.standard_repn", "pyomo", "from_pyomo")
+    form = standard.generate_standard_repn(body, compute_values=True, quadratic=True)
+    if form.nonlinear_expr is not None:
+        raise ProblemError(
+            f"{name} of the Pyomo model is neither linear nor quadratic: write it so, or as a"
+            " network."
+        )
+    terms = [(weight, [v]) for weight, v in zip(form.linear_coefs, form.linear_vars, strict=True)]
+    terms += zip(form.quadratic_coefs, form.quadratic_vars, strict=True)
+    expression = []
+    for weight, factors in terms:
+        for variable in factors:
+            if variable not in own:
+                raise ProblemError(
+                    f"{name} of the Pyomo model has the variable {variable.name}, which is on no"
+                    " active block of the model: add it there."
+                )
+            weight = weight * own[variable]
+        expression.append(weight)
+    return quicksum(expression) + form.constant
 
 
 def from_gurobi(model: Any) -> NeuralMIP:

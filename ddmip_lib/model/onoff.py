@@ -15,6 +15,7 @@ big-M constraints with an epigraph of $v^2$.
 
 import itertools
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,95 +86,90 @@ def find_onoff(milp: MILP, candidates: ndarray, own_rows: ndarray) -> list[OnOff
     list of OnOff
         In the order of the candidates.
     """
-    detection = _Detection(milp, own_rows)
+    zeroed = _zeroed(milp, own_rows)
+    columns = milp.rows.tocsc()
     excluded = {variable for constraint in milp.others for variable in constraint.variables}
     bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper) & ~milp.integer
     taken: set[int] = set()
     found = []
     for variable in candidates[bounded[candidates]].tolist():
-        rows = detection.rows_of(variable)
+        rows = indices_of(columns, variable)
+        rows = rows[own_rows[rows]].tolist()
         if not rows or variable in excluded or taken.intersection(rows):
             continue
-        onoff = detection.onoff(variable, rows)
+        onoff = _onoff(milp, zeroed, variable, rows)
         if onoff is not None:
             found.append(onoff)
             taken.update(rows)
     return found
 
 
-class _Detection:
-    """What the detection of on/off variables reads from a model.
+def _zeroed(milp: MILP, own_rows: ndarray) -> defaultdict[int, set[int]]:
+    """For each variable t >= 0 the binaries b with t <= U b, which make it zero."""
+    zeroed: defaultdict[int, set[int]] = defaultdict(set)
+    binary = milp.binary
+    for row in np.flatnonzero(own_rows & (np.diff(milp.rows.indptr) == 2)).tolist():
+        entries = _entries(milp, row)
+        for variable, switch in itertools.permutations(entries):
+            side = milp.row_upper[row] if entries[variable] > 0 else milp.row_lower[row]
+            if binary[switch] and milp.lower[variable] == 0 and side == 0:
+                zeroed[variable].add(switch)
+    return zeroed
 
-    `zeroed` holds for each variable t >= 0 the binaries b with t <= U b, which make it zero.
+
+def _entries(milp: MILP, row: int) -> dict[int, float]:
+    """The coefficients of a constraint."""
+    weights = milp.rows.data[milp.rows.indptr[row] : milp.rows.indptr[row + 1]]
+    return dict(zip(indices_of(milp.rows, row).tolist(), weights.tolist(), strict=True))
+
+
+def _onoff(
+    milp: MILP, zeroed: Mapping[int, set[int]], variable: int, rows: list[int]
+) -> OnOff | None:
+    """The on/off form of a variable by the first switch that has one.
+
+    Switches are binaries in all of its constraints, or make a variable of each of them zero.
     """
+    binary = milp.binary
+    possible = []
+    one_sided: list[tuple[dict[int, float], float]] = []
+    for row in rows:
+        entries = _entries(milp, row)
+        own = {i for i in entries if binary[i]}
+        possible.append(own.union(*(zeroed[i] for i in entries)))
+        one_sided.append((entries, milp.row_upper[row]))
+        one_sided.append(({i: -a for i, a in entries.items()}, -milp.row_lower[row]))
+    for switch in sorted(set.intersection(*possible)):
+        switched = [
+            _on_off_row(milp, zeroed, (variable, switch), terms, side)
+            for terms, side in one_sided
+            if np.isfinite(side)
+        ]
+        found = tuple(row for row in switched if row is not None)
+        if len(found) == len(switched):
+            return OnOff(variable, switch, found, tuple(rows))
+    return None
 
-    def __init__(self, milp: MILP, own_rows: ndarray) -> None:
-        self.milp = milp
-        self.own_rows = own_rows
-        self.rows = milp.rows
-        self.columns = milp.rows.tocsc()
-        self.binary = milp.binary
-        self.zeroed: defaultdict[int, set[int]] = defaultdict(set)
-        pairs = np.flatnonzero(own_rows & (np.diff(self.rows.indptr) == 2))
-        first = self.rows.indptr[pairs]
-        for one, two in ((first, first + 1), (first + 1, first)):
-            variable = self.rows.indices[one]
-            switch = self.rows.indices[two]
-            side = np.where(self.rows.data[one] > 0, milp.row_upper[pairs], milp.row_lower[pairs])
-            zeroed = self.binary[switch] & (milp.lower[variable] == 0) & (side == 0)
-            for at, binary in zip(variable[zeroed].tolist(), switch[zeroed].tolist(), strict=True):
-                self.zeroed[at].add(binary)
 
-    def entries(self, row: int) -> dict[int, float]:
-        """The coefficients of a constraint."""
-        span = slice(self.rows.indptr[row], self.rows.indptr[row + 1])
-        variables = self.rows.indices[span].tolist()
-        return dict(zip(variables, self.rows.data[span].tolist(), strict=True))
-
-    def rows_of(self, variable: int) -> list[int]:
-        """The constraints of the MIP block that contain a variable."""
-        rows = indices_of(self.columns, variable)
-        return rows[self.own_rows[rows]].tolist()
-
-    def onoff(self, variable: int, rows: list[int]) -> OnOff | None:
-        """The on/off form of a variable by the first switch that has one."""
-        switches = set.intersection(*(self._switches(row) for row in rows))
-        for switch in sorted(switches):
-            constraints = [self._on_off_rows(variable, switch, row) for row in rows]
-            switched = [constraint for constraint in constraints if constraint is not None]
-            if len(switched) == len(rows):
-                return OnOff(variable, switch, tuple(itertools.chain(*switched)), tuple(rows))
+def _on_off_row(
+    milp: MILP,
+    zeroed: Mapping[int, set[int]],
+    pair: tuple[int, int],
+    terms: dict[int, float],
+    side: float,
+) -> OnOffRow | None:
+    """The on/off form of terms <= side; None if that restricts the variable at switch 0."""
+    variable, switch = pair
+    others = dict(terms)
+    sigma = others.pop(variable)
+    at_switch = others.pop(switch, 0.0)
+    off = sum(_maximum(milp, i, a) for i, a in others.items() if switch not in zeroed[i])
+    if not off + _maximum(milp, variable, sigma) <= side + REDUNDANCY_TOLERANCE:
         return None
+    return OnOffRow(others, sigma, on=side - at_switch, off=off)
 
-    def _switches(self, row: int) -> set[int]:
-        """Binaries in a constraint, and those that make one of its variables zero."""
-        entries = self.entries(row)
-        binaries = {variable for variable in entries if self.binary[variable]}
-        return binaries.union(*(self.zeroed[variable] for variable in entries))
 
-    def _on_off_rows(self, variable: int, switch: int, row: int) -> list[OnOffRow] | None:
-        """The on/off form of both sides of a constraint; None if one restricts the variable at
-        switch 0.
-        """
-        found = []
-        for sign, side in ((1.0, self.milp.row_upper[row]), (-1.0, -self.milp.row_lower[row])):
-            if not np.isfinite(side):
-                continue
-            others = {i: sign * a for i, a in self.entries(row).items()}
-            sigma = others.pop(variable)
-            at_switch = others.pop(switch, 0.0)
-            off = self._maximum_without(switch, others)
-            if not off + self._maximum(variable, sigma) <= side + REDUNDANCY_TOLERANCE:
-                return None
-            found.append(OnOffRow(others, sigma, on=side - at_switch, off=off))
-        return found
-
-    def _maximum_without(self, switch: int, terms: dict[int, float]) -> float:
-        """The largest sum of these terms at switch 0."""
-        unswitched = [i for i in terms if switch not in self.zeroed[i]]
-        return float(sum(self._maximum(i, terms[i]) for i in unswitched))
-
-    def _maximum(self, variable: int, coefficient: float) -> float:
-        """The largest value of a term of a constraint."""
-        bounds = self.milp.upper if coefficient > 0 else self.milp.lower
-        return coefficient * float(bounds[variable])
+def _maximum(milp: MILP, variable: int, coefficient: float) -> float:
+    """The largest value of a term of a constraint."""
+    bounds = milp.upper if coefficient > 0 else milp.lower
+    return coefficient * float(bounds[variable])

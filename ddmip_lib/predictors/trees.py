@@ -39,10 +39,10 @@ class Tree(NamedTuple):
         node = np.zeros(len(x), dtype=int)
         samples = np.arange(len(x))
         while (self.feature[node] >= 0).any():
-            inner = self.feature[node] >= 0
-            goes_left = x[samples, self.feature[node]] <= self.threshold[node]
+            feature = self.feature[node]
+            goes_left = x[samples, feature] <= self.threshold[node]
             child = np.where(goes_left, self.left[node], self.right[node])
-            node = np.where(inner, child, node)
+            node = np.where(feature >= 0, child, node)
         return node
 
 
