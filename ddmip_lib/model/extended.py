@@ -68,7 +68,8 @@ class ExtendedInstance(Instance):
     milp
         The extended model as arrays.
     model
-        Returns the extended model of SCIP, with variables in the order of `milp`.
+        The extended model of SCIP, with variables in the order of `milp`, or a function that
+        builds it when it is first needed.
     networks
         Its networks, with the positions of their variables.
     auxiliary
@@ -81,7 +82,7 @@ class ExtendedInstance(Instance):
         self,
         stated: Instance,
         milp: MILP,
-        model: Callable[[], Model],
+        model: Model | Callable[[], Model],
         networks: list[tuple[Predictor, InputMap]],
         auxiliary: Auxiliary,
         left_out: Sequence[LeftOut] = (),

@@ -403,13 +403,13 @@ def _convolve(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, group: int = 1, **attributes: Any
 ) -> Tensor:
     x, windows = _window(x, 0.0, attributes)
-    convolution = F.conv1d if x.dim() == 3 else F.conv2d
+    convolution: Any = F.conv1d if x.dim() == 3 else F.conv2d
     return convolution(x, weight, bias, *windows, group)
 
 
 def _max_pool(x: Tensor, kernel_shape: list[int], ceil_mode: int = 0, **attributes: Any) -> Tensor:
     x, windows = _window(x, -torch.inf, attributes)
-    pool = torch.max_pool1d if x.dim() == 3 else torch.max_pool2d
+    pool: Any = F.max_pool1d if x.dim() == 3 else F.max_pool2d
     return pool(x, kernel_shape, *windows, bool(ceil_mode))
 
 

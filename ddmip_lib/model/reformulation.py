@@ -137,11 +137,11 @@ class Reformulation:
     def instance(self) -> ExtendedInstance:
         """Return the extended problem."""
         milp = self._milp()
-        model: Callable[[], Model]
+        model: Model | Callable[[], Model]
         if self.others:
             written = self._extended_model(milp)
-            model = cache(lambda: written.model)
-            addresses = {v.ptr(): at for at, v in enumerate(written.model.getVars())}
+            model = written.model
+            addresses = {v.ptr(): at for at, v in enumerate(model.getVars())}
             order = np.array([addresses[v.ptr()] for v in written.variables])
         else:
             order = np.argsort(np.argsort(milp.kind, kind="stable"), kind="stable")

@@ -203,7 +203,13 @@ def _block(column: Column, entry: Any) -> ndarray:
         return values.reshape(-1, 1)
     if not isinstance(entry, Mapping):
         if values.ndim and not isinstance(values.flat[0], (str, type(categories[0]))):
-            return _binaries(column, values.reshape(-1, values.shape[-1]))
+            block = values.reshape(-1, values.shape[-1])
+            if block.shape[1] != len(categories):
+                raise ProblemError(
+                    f"column {column.name!r} has {block.shape[1]} entries for a sample: give one"
+                    f" binary for each of its categories {categories}."
+                )
+            return block
         entry = {value: (values.ravel() == value).astype(float) for value in values.flat}
     unknown = set(entry) - set(categories)
     if unknown:
@@ -213,16 +219,6 @@ def _block(column: Column, entry: Any) -> ndarray:
         )
     parts = [_objects(entry.get(category, 0.0)).ravel() for category in categories]
     return np.stack(np.broadcast_arrays(*parts), axis=1)
-
-
-def _binaries(column: Column, block: ndarray) -> ndarray:
-    """The binaries of all categories, one row for each sample."""
-    if block.shape[1] != column.width:
-        raise ProblemError(
-            f"column {column.name!r} has {block.shape[1]} entries for a sample: give one binary for"
-            f" each of its categories {column.categories}."
-        )
-    return block
 
 
 def read_entries(estimator: Any) -> list[Entry]:

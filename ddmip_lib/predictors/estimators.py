@@ -194,13 +194,23 @@ def _as_black_box(estimator: Any, function: _Values, reason: str) -> BlackBox:
 
 
 def _read_tree_model(estimator: Any, function: _Values) -> TreeModel:
-    """The trees at the end of a pipeline, with thresholds of the pipeline's inputs."""
+    """The trees at the end of a pipeline, with thresholds of the pipeline's inputs.
+
+    The constant of their sum is such that they agree with the library.
+    """
     fitted = read_trees(split_steps(estimator)[1])
     if fitted is None:
         raise UnsupportedNetworkError
     entries = read_entries(estimator)
     trees = [_in_inputs(tree, fitted, entries) for tree in fitted.trees]
-    return TreeModel(function, _calibrated(trees, function, fitted.epsilon)).eval()
+    x = _compared_samples(trees, function.columns)
+    nothing = np.zeros(trees[0].value.shape[1])
+    differences = function(x) - TreeEnsemble(trees, nothing, nothing).predict(x)
+    intercept = np.median(differences, axis=0)
+    ensemble = TreeEnsemble(trees, intercept, _rounding(trees, intercept, fitted.epsilon))
+    if (np.abs(differences - intercept) > ensemble.room).any():
+        raise UnsupportedNetworkError("what it predicts is not the sum of its trees")
+    return TreeModel(function, ensemble).eval()
 
 
 def _in_inputs(tree: Tree, fitted: FittedTrees, entries: list[Entry]) -> Tree:
@@ -221,18 +231,6 @@ def _in_inputs(tree: Tree, fitted: FittedTrees, entries: list[Entry]) -> Tree:
 def _threshold_of_input(threshold: ndarray, fitted: FittedTrees, entry: Entry) -> ndarray:
     """The largest double that goes left at each threshold of a scaled input."""
     return last_left(lambda x: fitted.goes_left(entry.scaled(x), threshold), len(threshold))
-
-
-def _calibrated(trees: list[Tree], function: _Values, epsilon: float) -> TreeEnsemble:
-    """The ensemble with its constant, once it agrees with the library."""
-    x = _compared_samples(trees, function.columns)
-    nothing = np.zeros(trees[0].value.shape[1])
-    differences = function(x) - TreeEnsemble(trees, nothing, nothing).predict(x)
-    intercept = np.median(differences, axis=0)
-    ensemble = TreeEnsemble(trees, intercept, _rounding(trees, intercept, epsilon))
-    if (np.abs(differences - intercept) > ensemble.room).any():
-        raise UnsupportedNetworkError("what it predicts is not the sum of its trees")
-    return ensemble
 
 
 def _compared_samples(trees: list[Tree], columns: InputColumns) -> ndarray:
