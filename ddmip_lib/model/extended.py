@@ -13,7 +13,6 @@ from pyscipopt import Model
 
 from ..programs.scip import MILP
 from .instance import InputMap, Instance
-from .left_out import LeftOut
 from .predictor import Predictor
 from .variables import Variables
 
@@ -70,12 +69,10 @@ class ExtendedInstance(Instance):
     model
         The extended model of SCIP, with variables in the order of `milp`, or a function that
         builds it when it is first needed.
-    networks
-        Its networks, with the positions of their variables.
+    predictors, maps
+        Its networks, and the positions of their variables.
     auxiliary
         How auxiliary variables follow from the others.
-    left_out
-        Constraints that methods and proofs leave out.
     """
 
     def __init__(
@@ -83,9 +80,9 @@ class ExtendedInstance(Instance):
         stated: Instance,
         milp: MILP,
         model: Model | Callable[[], Model],
-        networks: list[tuple[Predictor, InputMap]],
+        predictors: list[Predictor],
+        maps: list[InputMap],
         auxiliary: Auxiliary,
-        left_out: Sequence[LeftOut] = (),
     ) -> None:
         self._stated = stated
         self._model = model
@@ -93,9 +90,7 @@ class ExtendedInstance(Instance):
         self.milp = milp
         self.auxiliary = auxiliary
         self.place = auxiliary.order[: stated.milp.n_variables]
-        self.left_out = tuple(left_out)
-        predictors, maps = zip(*networks, strict=True)
-        self._set_networks(list(predictors), list(maps))
+        self._set_networks(predictors, maps)
 
     @property
     def stated(self) -> Instance:

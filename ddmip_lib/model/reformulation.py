@@ -54,7 +54,7 @@ class Reformulation:
         Ranges of all variables that follow from bounds, constraints and networks. The bounds of
         the extended problem are those of the model.
     others
-        Constraints that are not linear, without those that were restated.
+        Constraints that are not linear, without those that added constraints state.
     left_out
         Which of them methods and proofs leave out, and why.
     extending, restricting
@@ -118,10 +118,6 @@ class Reformulation:
         self._completions.append(function)
         self._determined.extend(determines)
 
-    def restate(self, other: OtherConstraint) -> None:
-        """Remove a constraint that added ones state."""
-        self.others.remove(other)
-
     def leave_out(self, other: OtherConstraint, reason: str, remedy: str) -> None:
         """Record that only candidates are checked by a constraint."""
         constraint = f"{other.kind} {other.name}"
@@ -160,8 +156,7 @@ class Reformulation:
             self.extending,
             self.restricting,
         )
-        networks = list(zip(self.predictors, maps, strict=True))
-        return ExtendedInstance(self.stated, moved, model, networks, auxiliary, self.left_out)
+        return ExtendedInstance(self.stated, moved, model, self.predictors, maps, auxiliary)
 
     def _milp(self) -> MILP:
         """The extended model, the auxiliary variables last."""

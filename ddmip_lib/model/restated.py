@@ -62,7 +62,6 @@ def reformulated(stated: Instance, tables: bool = True) -> Instance:
         if f"{other.kind} {other.name}" not in named:
             reason = "no rule writes it as linear constraints"
             reformulation.leave_out(other, reason, "write it with linear or quadratic terms")
-    if reformulation.unchanged:
-        stated.left_out = tuple(reformulation.left_out)
-        return stated
-    return reformulation.instance()
+    instance = stated if reformulation.unchanged else reformulation.instance()
+    instance.left_out = tuple(reformulation.left_out)
+    return instance

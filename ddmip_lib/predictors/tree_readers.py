@@ -209,17 +209,16 @@ def read_lightgbm_model(model: dict[str, Any]) -> FittedTrees:
 def _lightgbm_tree(root: dict[str, Any], scale: float, output: int, outputs: int) -> Tree:
     """A tree of one output, whose nodes are numbered level by level."""
     nodes = [root]
-    inner = []
+    table: list[tuple[int, float, int, float]] = []
     for node in nodes:  # grows as it is read
         if "split_feature" not in node:
+            table.append((-1, 0.0, 0, node["leaf_value"]))
             continue
         if node["decision_type"] != "<=" or node["missing_type"] == "Zero":
             raise UnsupportedNetworkError("its trees split by categories, or take 0 for missing")
-        inner.append(len(nodes))
+        table.append((node["split_feature"], node["threshold"], len(nodes), 0.0))
         nodes += [node["left_child"], node["right_child"]]
-    feature = np.array([node.get("split_feature", -1) for node in nodes])
-    threshold = np.array([node.get("threshold", 0.0) for node in nodes])
-    value = scale * np.array([node.get("leaf_value", 0.0) for node in nodes])
-    left = np.zeros(len(nodes), dtype=int)
-    left[feature >= 0] = inner
-    return Tree(feature, threshold, left, left + 1, _in_column(value, output, outputs))
+    feature, threshold, first_child, value = np.array(table).T
+    left = first_child.astype(int)
+    value = _in_column(scale * value, output, outputs)
+    return Tree(feature.astype(int), threshold, left, left + 1, value)
