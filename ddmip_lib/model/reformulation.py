@@ -67,20 +67,21 @@ class Reformulation:
         self.tables = tables
         self.predictors = list(stated.predictors)
         self.maps = list(stated.maps)
-        self.others = list(stated.milp.others)
+        milp = stated.milp
+        self.others = list(milp.others)
         self.left_out: list[LeftOut] = []
         self._levels = evaluation_levels(stated)
         lower, upper = _ranges(stated, self._levels)
         self.lower = lower.tolist()
         self.upper = upper.tolist()
-        self._integer: list[bool] = []
-        self._names: list[str] = []
-        self._columns: list[int] = []
-        self._weights: list[float] = []
-        self._first = [0]
-        self._row_lower: list[float] = []
-        self._row_upper: list[float] = []
-        self._row_names: list[str] = []
+        self._integer = milp.integer.tolist()
+        self._names = list(milp.names)
+        self._columns = milp.rows.indices.tolist()
+        self._weights = milp.rows.data.tolist()
+        self._first = milp.rows.indptr.tolist()
+        self._row_lower = milp.row_lower.tolist()
+        self._row_upper = milp.row_upper.tolist()
+        self._row_names = list(milp.row_names)
         self.extending: list[Completion] = []
         self.restricting: list[Completion] = []
         self._completions: list[Completion] = []
@@ -126,9 +127,10 @@ class Reformulation:
     @property
     def unchanged(self) -> bool:
         """Whether nothing was added, restated or replaced."""
-        restated = len(self.others) < len(self.stated.milp.others)
+        milp = self.stated.milp
+        sizes = len(self._names), len(self._row_names), len(self.others)
         replaced = any(map(operator.is_not, self.predictors, self.stated.predictors))
-        return not (restated or replaced or self._names or self._row_names)
+        return not replaced and sizes == (milp.n_variables, milp.n_rows, len(milp.others))
 
     def instance(self) -> ExtendedInstance:
         """Return the extended problem."""
@@ -162,23 +164,20 @@ class Reformulation:
         """The extended model, the auxiliary variables last."""
         stated = self.stated.milp
         n = stated.n_variables
-        n_rows = len(self._row_names)
-        rows = stated.rows.copy()
-        rows.resize(stated.n_rows, len(self.lower))
-        entries = np.array(self._weights), np.array(self._columns, dtype=int), self._first
-        added = sp.csr_matrix(entries, (n_rows, len(self.lower)))
-        added.sum_duplicates()
+        shape = len(self._row_names), len(self._names)
+        rows = sp.csr_matrix((self._weights, self._columns, self._first), shape)
+        rows.sum_duplicates()
         return replace(
             stated,
-            cost=np.append(stated.cost, np.zeros(len(self._names))),
+            cost=np.append(stated.cost, np.zeros(len(self._names) - n)),
             lower=np.append(stated.lower, self.lower[n:]),
             upper=np.append(stated.upper, self.upper[n:]),
-            integer=np.append(stated.integer, np.array(self._integer, dtype=bool)),
-            names=[*stated.names, *self._names],
-            rows=sp.vstack([rows, added], format="csr"),
-            row_lower=np.append(stated.row_lower, self._row_lower),
-            row_upper=np.append(stated.row_upper, self._row_upper),
-            row_names=[*stated.row_names, *self._row_names],
+            integer=np.array(self._integer),
+            names=self._names,
+            rows=rows,
+            row_lower=np.array(self._row_lower),
+            row_upper=np.array(self._row_upper),
+            row_names=self._row_names,
             others=tuple(self.others),
         )
 
