@@ -36,10 +36,6 @@ class Implication(NamedTuple):
         """Position of the binary, and its value at which the constraint holds."""
         return self.other.variables[0], not self.other.negated
 
-    def largest(self, ranges: Ends) -> ndarray:
-        """Return the ends of the ranges of x at which the left-hand side is largest."""
-        return np.where(self.weights > 0, ranges[1][self.at], ranges[0][self.at])
-
     def tighten(self, ranges: Ends) -> None:
         """Move ranges, in place, to those that the constraint implies."""
         low, high = ranges
@@ -95,13 +91,14 @@ def _implications(r: Reformulation) -> list[Implication]:
 
 def _restate(r: Reformulation, implication: Implication, ranges: Ends) -> None:
     other = implication.other
-    ends = implication.largest(ranges)
-    if not _is_bounded(r, other, implication.at, ends):
+    at = implication.at
+    largest = np.where(implication.weights > 0, ranges[1][at], ranges[0][at])
+    if not _is_bounded(r, other, at, largest):
         return
-    large = max(float(implication.weights @ ends) - implication.limit, 0.0)
-    at = [implication.slack, implication.condition[0]]
+    large = max(float(implication.weights @ largest) - implication.limit, 0.0)
+    pair = [implication.slack, implication.condition[0]]
     slope, limit = (-large, 0.0) if other.negated else (large, large)
-    r.constrain(at, [1.0, slope], -np.inf, limit, other.name)
+    r.constrain(pair, [1.0, slope], -np.inf, limit, other.name)
     r.others.remove(other)
 
 

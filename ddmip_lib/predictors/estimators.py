@@ -126,7 +126,7 @@ class _Values:
     def __init__(self, estimator: Any, columns: InputColumns) -> None:
         self.estimator = estimator
         self.columns = columns
-        self.classes = getattr(estimator, "classes_", None)
+        self.classes: Any = getattr(estimator, "classes_", None)
         self.margin = self._margin()
         self.__qualname__ = type(estimator).__name__
 
@@ -162,7 +162,6 @@ class _Values:
 
     def _is_second(self, data: Any) -> ndarray:
         """Whether the second class is predicted."""
-        assert self.classes is not None
         return np.asarray(self.estimator.predict(data) == self.classes[1])
 
     def _signs(self, data: Any) -> ndarray:
