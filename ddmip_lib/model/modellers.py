@@ -58,8 +58,8 @@ def from_pyomo(model: Any) -> NeuralMIP:
         objective; the message names it.
     """
     environment = of_extra("pyomo.environ", "pyomo", "from_pyomo")
-    kinds = {kind.__name__ for kind in model.collect_ctypes(active=True, descend_into=True)}
-    unknown = sorted(kinds - PYOMO_COMPONENTS)
+    components = model.collect_ctypes(active=True, descend_into=True)
+    unknown = sorted({kind.__name__ for kind in components} - PYOMO_COMPONENTS)
     if unknown:
         raise ProblemError(
             f"the Pyomo model has components {', '.join(unknown)}: transform them to constraints"
@@ -70,7 +70,6 @@ def from_pyomo(model: Any) -> NeuralMIP:
         raise ProblemError(
             f"the Pyomo model has {len(objectives)} active objectives: activate one."
         )
-    (objective,) = objectives
     scip = Model(str(model.name))
     scip.hideOutput()
     own = environment.ComponentMap()
@@ -79,10 +78,9 @@ def from_pyomo(model: Any) -> NeuralMIP:
     for constraint in model.component_data_objects(environment.Constraint, active=True):
         body = _expression(constraint.body, f"constraint {constraint.name}", own)
         if constraint.lb is not None or constraint.ub is not None:
-            sides = constraint.lb, constraint.ub
-            scip.addCons(ExprCons(body, *sides), name=constraint.name)
-    sense: Any = "minimize" if objective.sense == environment.minimize else "maximize"
-    cost = _expression(objective.expr, f"objective {objective.name}", own)
+            scip.addCons(ExprCons(body, constraint.lb, constraint.ub), name=constraint.name)
+    sense: Any = "minimize" if objectives[0].sense == environment.minimize else "maximize"
+    cost = _expression(objectives[0].expr, f"objective {objectives[0].name}", own)
     if cost.degree() > 1:
         set_nonlinear_objective(scip, cost, sense)
     else:
