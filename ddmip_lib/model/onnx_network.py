@@ -287,7 +287,7 @@ def _gemm(
 
 
 def _divide(one: Tensor, two: Tensor, **_: Any) -> Tensor:
-    return torch.div(one, two, rounding_mode=None if one.is_floating_point() else "trunc")
+    return one / two if one.is_floating_point() else torch.div(one, two, rounding_mode="trunc")
 
 
 def _clip(x: Tensor, min: Any = None, max: Any = None, **_: Any) -> Tensor:
