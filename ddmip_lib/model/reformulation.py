@@ -119,6 +119,10 @@ class Reformulation:
         self._completions.append(function)
         self._determined.extend(determines)
 
+    def restate(self, other: OtherConstraint) -> None:
+        """Remove a constraint that added ones state."""
+        self.others.remove(other)
+
     def leave_out(self, other: OtherConstraint, reason: str, remedy: str) -> None:
         """Record that only candidates are checked by a constraint."""
         constraint = f"{other.kind} {other.name}"

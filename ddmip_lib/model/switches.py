@@ -99,7 +99,7 @@ def _restate(r: Reformulation, implication: Implication, ranges: Ends) -> None:
     pair = [implication.slack, implication.condition[0]]
     slope, limit = (-large, 0.0) if other.negated else (large, large)
     r.constrain(pair, [1.0, slope], -np.inf, limit, other.name)
-    r.others.remove(other)
+    r.restate(other)
 
 
 def special_ordered_sets(r: Reformulation) -> None:
@@ -110,7 +110,7 @@ def special_ordered_sets(r: Reformulation) -> None:
         at = np.array(other.variables)
         if _is_bounded(r, other, at, np.subtract(r.upper, r.lower)[at]):
             _restate_set(r, other.name, at, width=int(other.kind[-1]))
-            r.others.remove(other)
+            r.restate(other)
 
 
 def _is_bounded(r: Reformulation, other: OtherConstraint, at: ndarray, ends: ndarray) -> bool:
