@@ -23,39 +23,34 @@ def relu(n_in: int, seed: int, hidden: int = 4) -> nn.Module:
     return net.double().eval().requires_grad_(False)
 
 
-def random_integers(seed: int) -> tuple[NeuralMIP, nn.Module, np.ndarray, float]:
-    """A problem whose quadratic constraint has products and squares of integers of both signs.
+def random_integers(seed: int) -> tuple[NeuralMIP, np.ndarray, float]:
+    """A problem with products and squares of integers, its feasible points, and its optimum.
 
-    Minimise y + (1, -1, 0.5)'x for y = f(x) and x'Qx + a'x <= 2: with a constant in the objective.
+    Minimise f(x) + (1, -1, 0.5)'x over integers of both signs with x'Qx + (1, -2, 0)'x <= 2.
     """
     rng = np.random.default_rng(seed)
     q = np.round(rng.normal(size=(3, 3)), 2)
-    model = Model()
-    model.hideOutput()
     lower = rng.integers(-3, 1, 3)
     upper = lower + rng.integers(1, 5, 3)
-    x = [
-        model.addVar(f"x{k}", "I", float(low), float(high))
-        for k, (low, high) in enumerate(zip(lower, upper, strict=True))
-    ]
+    model = Model()
+    model.hideOutput()
+    x = [model.addVar(f"x{k}", "I", float(lower[k]), float(upper[k])) for k in range(3)]
     y = model.addVar("y", lb=None)
     terms = [q[i, j] * x[i] * x[j] for i, j in itertools.product(range(3), repeat=2)]
     model.addCons(sum(terms) + x[0] - 2 * x[1] <= 2, name="quadratic")
     model.setObjective(y + x[0] - x[1] + 0.5 * x[2])
-    net = relu(3, seed)
     problem = NeuralMIP(model)
-    problem.add_predictor(net, [x], [[y]])
-    ranges = [range(low, high + 1) for low, high in zip(lower, upper, strict=True)]
-    points = np.array(list(itertools.product(*ranges)), dtype=float)
+    problem.add_predictor(relu(3, seed), [x], [[y]])
+    points = np.stack(np.meshgrid(*map(np.arange, lower, upper + 1)), -1).reshape(-1, 3) * 1.0
     allowed = np.einsum("ni,ij,nj->n", points, q, points) + points @ [1, -2, 0] <= 2 + 1e-9
     points = points[allowed]
-    values = net(torch.tensor(points)).numpy().ravel() + points @ [1, -1, 0.5]
-    return problem, net, points, float(values.min(initial=np.inf))
+    values = relu(3, seed)(torch.tensor(points)).numpy().ravel() + points @ [1, -1, 0.5]
+    return problem, points, float(values.min(initial=np.inf))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_products_of_integers_are_exact(seed: int) -> None:
-    problem, _, points, best = random_integers(seed)
+    problem, points, best = random_integers(seed)
     instance = problem.instance()
     assert not instance.milp.others
     assert not instance.left_out
@@ -78,7 +73,7 @@ def test_products_of_integers_are_exact(seed: int) -> None:
 
 @pytest.mark.parametrize("method", [BigM(), SequentialMIP(max_failed_starts=3)])
 def test_methods_agree_on_products_of_integers(method) -> None:
-    problem, _, _, best = random_integers(1)
+    problem, _, best = random_integers(1)
     found = method.solve(problem)
     assert found.objective == pytest.approx(best, abs=1e-6)
 
@@ -122,30 +117,21 @@ def test_products_of_continuous_variables_are_bounded_closely() -> None:
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 10_000))
-def test_every_feasible_point_remains_in_the_exact_model(seed: int) -> None:
-    """With inputs and factors fixed, the relaxed model of a bilinear constraint is not empty, and
-    allows no less than the product.
-    """
-    rng = np.random.default_rng(seed)
+@given(st.floats(0.5, 2.0), st.floats(0.0, 1.0))
+def test_every_feasible_point_remains_in_the_exact_model(price: float, fraction: float) -> None:
+    """With the factors fixed, the exact model allows the product, and hardly more."""
     problem, net = price_times_demand(1)
-    price = rng.uniform(0.5, 2)
     demand = float(net(torch.tensor([[price]], dtype=torch.float64)).item())
-    sold = rng.uniform(0, max(0.0, 4 + demand - price))
-    if not 0 <= sold <= min(2.5, 4 + demand - price):
-        return
-    milp = problem.instance().milp
-    values = dict(zip(milp.names, milp.lower, strict=True))
-    values.update(price0=price, sold0=sold, demand0=demand, revenue0=price * sold)
-    program = exact_program(problem.instance(), Units(problem.instance(), 1e-6))
+    sold = fraction * min(2.5, max(0.0, 4 + demand - price))
+    fixed = {"price0": price, "sold0": sold, "demand0": demand}
+    instance = problem.instance()
+    program = exact_program(instance, Units(instance, 1e-6))
+    at = [instance.milp.names.index(name) for name in fixed]
     lower = program.lower.copy()
     upper = program.upper.copy()
-    for k, name in enumerate(milp.names):
-        if name != "revenue0":
-            lower[k] = upper[k] = values[name]
+    lower[at] = upper[at] = list(fixed.values())
     bound = -prove(program.within(lower, upper)).bound
-    assert bound >= price * sold - 1e-9
-    assert bound <= price * sold + 1.5 * 10 / 2**12 + 1e-4
+    assert price * sold - 1e-9 <= bound <= price * sold + 1.5 * 10 / 2**12 + 1e-4
 
 
 class TestWriter:
