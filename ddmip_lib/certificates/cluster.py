@@ -190,8 +190,7 @@ class ClusterSearch:
         """
         n_workers = thread_count(self.executor.client)
         missing = n_workers - len(self.networks)
-        copies = self.executor.scatter([self.state.graphs] * missing)
-        self.networks += [shared.remote for shared in copies]
+        self.networks += self.executor.send([self.state.graphs] * missing)
         busy = {part.copy for part in self.assigned.values()}
         free = [copy for copy in range(len(self.networks)) if copy not in busy]
         free.sort(key=lambda copy: copy != preferred)

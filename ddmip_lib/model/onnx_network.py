@@ -467,7 +467,7 @@ OPERATORS: dict[str, Callable[..., Tensor]] = {
     "ReduceMean": partial(_reduce, torch.mean),
     "ReduceSum": partial(_reduce, torch.sum),
     "Reshape": _reshape,
-    "Shape": lambda x, **_: torch.tensor(x.shape),
+    "Shape": lambda x, start=0, end=None, **_: torch.tensor(x.shape[start:end]),
     "Slice": _slice,
     "Softmax": _softmax,
     "Squeeze": _squeeze,

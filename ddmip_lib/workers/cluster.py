@@ -68,13 +68,13 @@ class Executor:
         """
         if self.client is not None and len(data):
             try:
-                return [SharedData(*pair) for pair in zip(data, self._futures(data), strict=True)]
+                return [SharedData(*pair) for pair in zip(data, self.send(data), strict=True)]
             except cluster_errors() as error:
                 self.continue_locally(error)
         return [SharedData(entry, entry) for entry in data]
 
-    def _futures(self, data: Sequence[Any]) -> list[Any]:
-        """Send the data and return their futures."""
+    def send(self, data: Sequence[Any]) -> list[Any]:
+        """Send data to the cluster, which must be connected, and return their futures."""
         group_size = thread_count(self.client)
         limit = {"distributed.admin.large-graph-warning-threshold": TASK_GRAPH_SIZE_WITHOUT_WARNING}
         futures: list[Any] = []

@@ -255,6 +255,19 @@ def test_a_client_that_is_closed_is_a_lost_cluster(
     assert found.closed.all()
 
 
+def test_a_cluster_that_is_lost_while_networks_are_sent_is_a_lost_cluster(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object) -> None:
+        raise CancelledError("scheduler closed")
+
+    monkeypatch.setattr(certifying, "SECONDS_IN_THIS_PROCESS", 300.0)
+    monkeypatch.setattr(Executor, "send", gone)
+    with pytest.warns(UserWarning, match="connection to the cluster failed"):
+        found = proved(client)
+    assert found.closed.all()
+
+
 @pytest.mark.long  # that price coordination survives one, is tested every time
 def test_a_worker_killed_in_the_middle_loses_nothing_and_a_late_one_joins(
     client: Any, cluster_of_two: Any, monkeypatch: pytest.MonkeyPatch
