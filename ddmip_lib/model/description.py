@@ -11,12 +11,14 @@ import functools
 import hashlib
 import io
 import itertools
+import pkgutil
 import re
 import sys
 import types
 import weakref
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -71,14 +73,38 @@ PLAIN_TYPES = (
     type(Ellipsis),
     type(NotImplemented),
     range,
+    torch.dtype,
+    torch.layout,
 )
 """Types whose values are described by their text."""
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-"""Attributes in which torch keeps the hooks of a module."""
-CONTENTS = ("_parameters", "_buffers", "_modules")
-"""Attributes in which torch keeps the tensors and layers of a module."""
-UNUSED_ATTRIBUTES = vars(nn.Module()).keys() - {*CONTENTS, "training"}
-"""What torch keeps in every module and no `forward` depends on; hooks are described separately."""
+ATTRIBUTES: dict[type, tuple[str, ...]] = {
+    types.CodeType: (
+        "co_code",
+        "co_exceptiontable",
+        "co_argcount",
+        "co_posonlyargcount",
+        "co_kwonlyargcount",
+        "co_flags",
+        "co_names",
+        "co_varnames",
+        "co_freevars",
+        "co_cellvars",
+        "co_consts",
+    ),
+    types.MethodType: ("__func__", "__self__"),
+    types.MemberDescriptorType: ("__name__",),
+    types.GetSetDescriptorType: ("__name__",),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget",),
+    functools.cached_property: ("func",),
+    functools._lru_cache_wrapper: ("__wrapped__",),
+}
+"""What distinguishes values of these types from each other."""
+HOOKS = {name for name in vars(nn.Module()) if "_hooks" in name}
+"""Attributes in which torch keeps the hooks of a module, under keys that differ between equal
+modules.
+"""
 BOOKKEEPING = {
     "__annotations__",
     "__dict__",
@@ -180,13 +206,11 @@ class Description:
         if isinstance(value, torch.fx.GraphModule):
             return _program(value)
         if isinstance(value, nn.Module):
-            return _layer(value)
+            return kind, _attributes(value)
         if isinstance(value, Tensor):
-            return _tensor(value)
+            return kind, value.numpy(force=True), dict(vars(value))
         if kind is ndarray and not value.dtype.hasobject:
             return repr(value.dtype), value.shape, value.tobytes()
-        if isinstance(value, types.ModuleType):
-            return (_known_module(value),)
         name = _known_name(value)
         return (name,) if name else self._followed_parts(value)
 
@@ -195,40 +219,23 @@ class Description:
         self._followed += 1
         if self._followed > MAX_FOLLOWED:
             raise Indescribable("too many objects")
+        if isinstance(value, types.CodeType) and EXTERNAL_NAMES.intersection(value.co_names):
+            raise Indescribable("code that may read external data")
+        if type(value) in ATTRIBUTES:
+            return [getattr(value, name) for name in ATTRIBUTES[type(value)]]
         if isinstance(value, type):
-            entries = {k: _function_in(v) for k, v in vars(value).items() if k not in BOOKKEEPING}
+            entries = {k: entry for k, entry in vars(value).items() if k not in BOOKKEEPING}
             return value.__qualname__, value.__mro__[1:], entries
-        if isinstance(value, types.CodeType):
-            return _code(value)
         if type(value) is types.FunctionType:
             return _function(value)
-        if type(value) is types.MethodType:
-            return value.__func__, value.__self__
         if isinstance(value, weakref.ref):
             return (value(),)
-        if isinstance(value, functools._lru_cache_wrapper):
-            return (value.__wrapped__,)
         return _object(value)
 
 
-def _tensor(value: Tensor) -> Iterable[Any]:
-    if value.layout != torch.strided or value.is_quantized or value.device.type == "meta":
-        raise Indescribable("a tensor that is not dense")
-    dense = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return type(value), str(value.dtype), tuple(value.shape), content, dict(vars(value))
-
-
-def _layer(value: nn.Module) -> Iterable[Any]:
-    """A network: its class, weights, buffers, layers, hooks, and all other attributes."""
-    used = {k: entry for k, entry in vars(value).items() if k not in UNUSED_ATTRIBUTES}
-    used |= {name: dict(used[name]) for name in CONTENTS}
-    return type(value), used, _hooks(value)
-
-
-def _hooks(value: nn.Module) -> list[Any]:
-    """The hooks of a module without their keys, which differ between equal modules."""
-    return [list(getattr(value, name).values()) for name in HOOKS]
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    """All attributes of a module: weights, buffers, layers, hooks without their keys, others."""
+    return {k: list(v.values()) if k in HOOKS else v for k, v in vars(module).items()}
 
 
 def _program(value: torch.fx.GraphModule) -> Iterable[Any]:
@@ -236,12 +243,10 @@ def _program(value: torch.fx.GraphModule) -> Iterable[Any]:
 
     Guards only check arguments.
     """
-    entries = vars(value) | value._parameters | value._buffers | value._modules
-    read = {"forward": entries.get("forward")}
-    for name in sorted(entries.keys() - {"_guards_fn"}):
-        if f"self.{name}" in value.code or f'getattr(self, "{name}")' in value.code:
-            read[name] = entries[name]
-    return value.code, read, _hooks(value)
+    entries = _attributes(value)
+    entries |= value._parameters | value._buffers | value._modules
+    names = HOOKS | {*re.findall(r"\w+", value.code)} - {"_guards_fn"}
+    return value.code, {name: entries[name] for name in sorted(names & entries.keys())}
 
 
 def _function(value: types.FunctionType) -> Iterable[Any]:
@@ -252,8 +257,7 @@ def _function(value: types.FunctionType) -> Iterable[Any]:
     names, global_names = _names(code)
     read = sorted(global_names & value.__globals__.keys())
     globals_read = {name: _global(value.__globals__[name], names) for name in read}
-    own = dict(vars(value))
-    return code, value.__defaults__, value.__kwdefaults__, own, enclosed, globals_read
+    return code, value.__defaults__, value.__kwdefaults__, dict(vars(value)), enclosed, globals_read
 
 
 def _global(value: Any, names: frozenset[str]) -> Any:
@@ -265,42 +269,17 @@ def _global(value: Any, names: frozenset[str]) -> Any:
     return value.__name__, entries
 
 
-def _code(value: types.CodeType) -> Iterable[Any]:
-    if EXTERNAL_NAMES.intersection(value.co_names):
-        raise Indescribable("code that may read external data")
-    return (
-        value.co_code,
-        value.co_exceptiontable,
-        value.co_argcount,
-        value.co_posonlyargcount,
-        value.co_kwonlyargcount,
-        value.co_flags,
-        value.co_names,
-        value.co_varnames,
-        value.co_freevars,
-        value.co_cellvars,
-        value.co_consts,
-    )
-
-
 def _object(value: Any) -> Iterable[Any]:
-    """Any other object: its class and attributes, those in slots too; if a known package defines a
-    base, also what `pickle` would store.
+    """Any other object: its class, what `pickle` would store, and attributes, in slots too, unless
+    a known package defines the class.
     """
     kind = type(value)
     known = _package(kind.__module__) in KNOWN_PACKAGES
-    attributes = None if known else object.__getstate__(value)
-    if known or any(base is not object and _known_name(base) for base in kind.__mro__):
-        return kind, attributes, _stored(value)
-    return kind, attributes
-
-
-def _stored(value: Any) -> list[Any]:
-    """What `pickle` would store of an object."""
     stored = value.__reduce_ex__(4)
     if isinstance(stored, str):
         raise Indescribable("an object known by its name alone")
-    return [list(part) if isinstance(part, Iterator) else part for part in stored]
+    parts = [list(part) if isinstance(part, Iterator) else part for part in stored]
+    return kind, None if known else object.__getstate__(value), parts
 
 
 def _hash(*parts: str | bytes) -> bytes:
@@ -317,57 +296,26 @@ def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _with_version(name: str) -> str:
-    """A dotted name and the version of its package."""
-    return f"{name} {getattr(sys.modules.get(_package(name)), '__version__', '')}"
-
-
-def _known_module(module: types.ModuleType) -> str:
-    """Name and version of a module of a known package."""
-    package = _package(module.__name__)
-    if package not in KNOWN_PACKAGES or package in EXTERNAL_NAMES:
-        raise Indescribable("a module of another package")
-    return _with_version(module.__name__)
-
-
 def _known_name(value: Any) -> str:
-    """The name under which a known package has this value; empty if none has."""
-    name, homes = _names_of(value)
-    if not isinstance(name, str):
-        return ""
+    """Name and version under which a known package has this value; empty if none has."""
+    name = getattr(value, "__qualname__", None)
+    homes = [getattr(value, "__module__", None)]
+    if isinstance(value, types.ModuleType):
+        name = ""
+        homes = [value.__name__]
+    elif isinstance(value, np.ufunc):
+        name = value.__name__
+        homes = ["numpy", "scipy.special"]
     for home in homes:
         if not isinstance(home, str) or _package(home) not in KNOWN_PACKAGES:
             continue
-        found: Any = sys.modules.get(home)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is value:
-            if _package(home) in EXTERNAL_NAMES and not isinstance(value, type):
-                raise Indescribable("a function that reads external data")
-            return _with_version(f"{home}.{name}")
+        with suppress(AttributeError, ImportError, ValueError):
+            if pkgutil.resolve_name(f"{home}:{name}") is value:
+                if _package(home) in EXTERNAL_NAMES and not isinstance(value, type):
+                    raise Indescribable("what reads external data")
+                version = getattr(sys.modules[_package(home)], "__version__", "")
+                return f"{home}.{name} {version}"
     return ""
-
-
-def _names_of(value: Any) -> tuple[Any, list[Any]]:
-    """The name that a value may have, and the modules that may define it."""
-    if isinstance(value, (torch.dtype, torch.layout)):
-        return str(value).removeprefix("torch."), ["torch"]
-    if isinstance(value, np.ufunc):
-        return value.__name__, ["numpy", "scipy.special"]
-    return getattr(value, "__qualname__", None), [getattr(value, "__module__", None)]
-
-
-def _function_in(entry: Any) -> Any:
-    """The function of a method or property; the name of a slot; any other entry itself."""
-    if isinstance(entry, (staticmethod, classmethod)):
-        return entry.__func__
-    if isinstance(entry, property):
-        return entry.fget
-    if isinstance(entry, functools.cached_property):
-        return entry.func
-    if isinstance(entry, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-        return entry.__name__
-    return entry
 
 
 @functools.lru_cache(1024)

@@ -13,18 +13,11 @@ from torch import nn
 
 from ..programs.scip import MILP
 from .description import Description
+from .grid import random_samples
 from .predictor import Predictor
 
 RANDOM_POINTS = 32
 """Number of random points at which each network is evaluated."""
-FIXED_FRACTIONS = np.array([[0.0], [0.5], [1.0]])
-"""Positions of the other points in the box of the inputs, from lower to upper bounds."""
-CORNERS = slice(3, 11)
-"""Points that are moved to corners of the box."""
-NEAR_SPECIAL = slice(11, 19)
-"""Points that are moved close to bounds and midpoints."""
-ROUNDED = slice(3, None, 2)
-"""Points whose integer inputs are rounded."""
 CUT_OFFSET = 0.3819660113
 """Shift of values in units of their sixth digit, so that no simple fraction lies at a cut."""
 LARGEST_BOUND = 1e30
@@ -66,7 +59,6 @@ def digest_of(
     str
         Hexadecimal digits.
     """
-    names = {predictor.net: name_of(predictor.net) for predictor in predictors}
     parts = [
         milp.sign,
         milp.offset,
@@ -82,57 +74,18 @@ def digest_of(
     ]
     for predictor, place in zip(predictors, places, strict=True):
         values = predictor.raw(_points(milp, place))
-        parts += [predictor.kind, names[predictor.net], *place, *_signature(values)]
+        parts += [predictor.kind, _name_of(predictor.net), *place, *_signature(values)]
     if milp.others:
         parts += [repr(milp.others), _text_of(model())]
     return Description().of(parts).hex()[:HEX_DIGITS]
 
 
 def _points(milp: MILP, place: Place) -> ndarray:
-    """The points at which a network is evaluated."""
+    """Random points in the boxes of a network's samples, by a fixed seed."""
     index, constant, _ = place
-    variable = index >= 0
-    lower = np.where(variable, np.maximum(milp.lower[index], -LARGEST_BOUND), constant)
-    upper = np.where(variable, np.minimum(milp.upper[index], LARGEST_BOUND), constant)
-    return points_in(lower, upper, variable & milp.integer[index])
-
-
-def points_in(lower: ndarray, upper: ndarray, integer: ndarray) -> ndarray:
-    """Return points in the boxes of a network's samples.
-
-    They are bounds, midpoints and random points by a fixed seed, also close to bounds and
-    midpoints; at every second point the integer inputs are integers.
-
-    Parameters
-    ----------
-    lower, upper : numpy.ndarray
-        Bounds of the inputs, of shape (n, p).
-    integer : numpy.ndarray of bool
-        Which inputs are integer.
-
-    Returns
-    -------
-    numpy.ndarray
-        Points of shape (35, p).
-
-    Examples
-    --------
-    >>> points_in(np.zeros((1, 2)), np.ones((1, 2)), np.ones((1, 2), dtype=bool)).shape
-    (35, 2)
-    """
-    rng = np.random.default_rng(0)
-    n_fixed = len(FIXED_FRACTIONS)
-    sample = rng.integers(len(lower), size=n_fixed + RANDOM_POINTS)
-    fraction = rng.random((n_fixed + RANDOM_POINTS, lower.shape[1]))
-    fraction[:n_fixed] = FIXED_FRACTIONS
-    fraction[CORNERS] = np.round(fraction[CORNERS])
-    near = fraction[NEAR_SPECIAL]
-    exponent = -rng.uniform(1.0, 9.0, (len(near), 1))
-    special = rng.choice([0.0, 0.5, 1.0], near.shape)
-    fraction[NEAR_SPECIAL] = np.abs(special - 10.0**exponent * near)
-    x = (1.0 - fraction) * lower[sample] + fraction * upper[sample]
-    x[ROUNDED] = np.where(integer[sample][ROUNDED], np.round(x[ROUNDED]), x[ROUNDED])
-    return np.clip(x, lower[sample], upper[sample])
+    ends = np.clip([milp.lower, milp.upper], -LARGEST_BOUND, LARGEST_BOUND)
+    lower, upper = np.where(index >= 0, ends[:, index], constant)
+    return random_samples(lower, upper, RANDOM_POINTS, np.random.default_rng(0))
 
 
 def _signature(values: ndarray) -> tuple[str, ndarray]:
@@ -142,19 +95,8 @@ def _signature(values: ndarray) -> tuple[str, ndarray]:
         return f"{size:.5e}", np.floor(1e6 * (values / (size or 1.0)) + CUT_OFFSET)
 
 
-def name_of(net: nn.Module) -> bytes:
-    """Return a name that distinguishes a network from others.
-
-    Parameters
-    ----------
-    net : torch.nn.Module
-        A network.
-
-    Returns
-    -------
-    bytes
-        The hash of its description, followed by a random name if that is not complete.
-    """
+def _name_of(net: nn.Module) -> bytes:
+    """The hash of a network's description, followed by a random name if that is not complete."""
     description = Description()
     found = description.of(net)
     if description.complete:
