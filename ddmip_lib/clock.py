@@ -54,6 +54,16 @@ _clock: ContextVar[Clock] = ContextVar("clock", default=time.perf_counter)
 _limits: ContextVar[tuple[Limit, ...]] = ContextVar("limits", default=())
 
 
+@contextmanager
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a context variable inside the `with`."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
 def now() -> float:
     """Return seconds of the current clock: `time.perf_counter`, or the one set by `using`."""
     return _clock.get()()
@@ -76,11 +86,8 @@ def using(clock: Clock) -> Iterator[None]:
     ...     now()
     5.0
     """
-    token = _clock.set(clock)
-    try:
+    with _set(_clock, clock):
         yield
-    finally:
-        _clock.reset(token)
 
 
 @contextmanager
@@ -106,21 +113,15 @@ def limited(deadline: float) -> Iterator[Limit]:
     ddmip_lib.clock.TimeOver: the time limit has passed
     """
     limit = Limit(deadline)
-    token = _limits.set((*_limits.get(), limit))
-    try:
+    with _set(_limits, (*_limits.get(), limit)):
         yield limit
-    finally:
-        _limits.reset(token)
 
 
 @contextmanager
 def unlimited() -> Iterator[None]:
     """Suspend all limits, so that a result can be computed after the deadline."""
-    token = _limits.set(())
-    try:
+    with _set(_limits, ()):
         yield
-    finally:
-        _limits.reset(token)
 
 
 def interrupt() -> None:
@@ -167,12 +168,9 @@ def check_time() -> None:
     TimeOver
         If a deadline has passed.
     """
-    limits = _limits.get()
-    if not limits:
-        return
-    if any(limit.stopped for limit in limits):
+    if any(limit.stopped for limit in _limits.get()):
         raise Stopped("a callback has ended the run")
-    if now() >= min(limit.deadline for limit in limits):
+    if seconds_to_deadline() <= 0.0:
         raise TimeOver("the time limit has passed")
 
 

@@ -163,7 +163,8 @@ def lagrangian_bound(
         with unlimited():  # the first bound, by ranges, is computed at any time limit
             search = begin()
             search.bound_by_ranges()
-        report_incumbent(search.incumbent)
+        incumbent = search.incumbent
+        report_incumbent(run.instance, incumbent.objective, incumbent.nearest.distance)
         return _result(run, search.run() if time_limit > 0 else "time_limit")
 
     def result_so_far(status: str) -> LagrangianBound:

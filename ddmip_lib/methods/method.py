@@ -108,11 +108,8 @@ class Method:
         )
 
     def _checked(self, run: Run) -> Solution:
-        if self.checks_ranges_first:
-            infeasible = infeasible_solution(run)
-            if infeasible is not None:
-                return infeasible
-        return self.run(run)
+        infeasible = infeasible_solution(run) if self.checks_ranges_first else None
+        return infeasible or self.run(run)
 
 
 def infeasible_solution(run: Run) -> Solution | None:

@@ -369,8 +369,7 @@ class Run:
             self.best.consider_start(self.start, seconds)
         if not out_of_time:
             self.details["interrupted"] = True
-        reason = ENDED_BY_TIME_LIMIT if out_of_time else ENDED_BY_USER
-        return _with_log(self.solution(status), reason)
+        return _with_log(self.solution(status))
 
     def finish(
         self,
@@ -407,25 +406,22 @@ class Run:
                     status = None if kept else "stopped"
                 if status is not None:
                     result = so_far(status)
+                if isinstance(result, Solution) and result.status == "stopped":
+                    result = _with_log(result)
                 report_progress(bound=result.bound)
                 # A state refers to its run: without this both, and the models of SCIP that they
                 # hold, would stay until the next garbage collection.
                 self.state = None
-                return self._logged(result)
-
-    def _logged(self, result: Result) -> Result:
-        """Return a result; a solution that was stopped without a log gets one."""
-        if not isinstance(result, Solution) or result.status != "stopped":
-            return result
-        return result if "log" in result.details else _with_log(result, ENDED_BY_USER)
+                return result
 
 
-def _with_log(solution: AnySolution, reason: str) -> AnySolution:
-    """Return a solution with a log whose only entry states why the run ended."""
-    objective = solution.objective
-    bound = solution.bound
-    entry = LogEntry(solution.method, solution.status, objective, bound, solution.seconds, reason)
-    return replace(solution, details={**solution.details, "log": Log([entry])})
+def _with_log(solution: AnySolution) -> AnySolution:
+    """Return a solution with a log; without one, its only entry states why the run ended."""
+    reason = ENDED_BY_TIME_LIMIT if solution.status == "time_limit" else ENDED_BY_USER
+    names = ("method", "status", "objective", "bound", "seconds")
+    entry = LogEntry(*(getattr(solution, name) for name in names), reason)
+    log = solution.details.get("log") or Log([entry])
+    return replace(solution, details={**solution.details, "log": log})
 
 
 def start_run(

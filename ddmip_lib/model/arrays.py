@@ -4,7 +4,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 from pyscipopt import Model
 
 from ..errors import ProblemError
@@ -12,7 +11,7 @@ from ..programs.scip import MILP
 from ..programs.scip_program import model_of
 from .exported import Network
 from .instance import Instance
-from .network_checks import on_copies, validate_network
+from .network_checks import validated_network
 from .predictor import KINDS, Predictor, frozen_double, output_width
 from .problem import NeuralMIP
 
@@ -113,22 +112,17 @@ class ArrayMIP(NeuralMIP):
             raise ProblemError(
                 f"outputs have shape {y.shape}, but must be {shape}, each a variable of its own."
             )
-        self._check_positions(x, y, kind.gives_class)
-        lower = self.milp.lower[x]
-        upper = self.milp.upper[x]
-        network = on_copies(network, lower, upper)
-        validate_network(network, lower, upper, kind.gives_class)
-        self.predictors.append(kind(network, x, y, type(net).__name__))
-        return self.predictors[-1]
-
-    def _check_positions(self, x: ndarray, y: ndarray, gives_class: bool) -> None:
-        """Raise an error if an input is unbounded, or the output of a classifier not binary."""
         milp = self.milp
-        if not np.isfinite(milp.upper[x] - milp.lower[x]).all():
+        lower = milp.lower[x]
+        upper = milp.upper[x]
+        if not np.isfinite(upper - lower).all():
             raise ProblemError("an input variable is unbounded: give it finite bounds.")
         binary = milp.integer[y] & (milp.lower[y] >= 0) & (milp.upper[y] <= 1)
-        if gives_class and not binary.all():
+        if kind.gives_class and not binary.all():
             raise ProblemError("a variable that carries a class must be binary.")
+        network = validated_network(network, lower, upper, kind.gives_class)
+        self.predictors.append(kind(network, x, y, type(net).__name__))
+        return self.predictors[-1]
 
     def stated_instance(self) -> Instance:
         milp = None if "model" in self.__dict__ else self.milp

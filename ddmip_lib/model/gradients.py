@@ -30,10 +30,7 @@ def flat(raws: list[torch.Tensor]) -> ndarray:
     numpy.ndarray
         One vector.
     """
-    parts = [raw.detach().numpy().ravel() for raw in raws]
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts)
+    return torch.cat([raw.detach().ravel() for raw in raws]).numpy()
 
 
 def vjp(
@@ -71,13 +68,10 @@ def vjp(
     >>> vjp([(u**2).sum()], u)
     tensor([2., 6.])
     """
-    flat_weights = np.ones(1) if weights is None else weights
-    directions = []
-    start = 0
-    for output in outputs:
-        end = start + output.numel()
-        directions.append(torch.from_numpy(flat_weights[start:end]).view_as(output))
-        start = end
+    parts = torch.from_numpy(np.ones(1) if weights is None else weights).split(
+        [output.numel() for output in outputs]
+    )
+    directions = map(torch.Tensor.view_as, parts, outputs)
     try:
         # what torch.autograd.grad calls, whose first call imports SymPy, which takes seconds
         return _engine_run_backward(

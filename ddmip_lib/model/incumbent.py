@@ -138,52 +138,46 @@ class Incumbent:
         """
         values = self.instance.extend(values)
         if self.on_point is not None:
-            self.on_point(self._stated_inputs(values))
-        replaced = self._screen.instance.with_outputs(values)
-        check = self._screen.check(replaced)
-        if check.feasible and self.better(check.objective):
-            self._keep(replaced, check)
+            self.on_point(self.instance.stated.inputs(self.instance.restrict(values)))
+        before = self.check
+        check = self._submit(values, self._screen)
+        if self.check is not before:
             self.found.append((now() - self.began, check.objective))
-            report_incumbent(self)
             if self._screen is not self.verifier:
-                self._screened.append((replaced, check))
-        elif self.check is None:
-            self.nearest.consider(self.instance.restrict(replaced), check)
-            report_incumbent(self)
+                self._screened.append((values, check))
+        if self.check is not before or self.check is None:
+            report_incumbent(self.instance, self.objective, self.nearest.distance)
         return check
 
-    def _stated_inputs(self, values: ndarray) -> Start:
-        """The input matrices of the user's predictors at a full assignment."""
-        return self.instance.stated.inputs(self.instance.restrict(values))
-
-    def _keep(self, values: ndarray, check: Verification) -> None:
-        self.check = check
-        self.values = values
+    def _submit(self, values: ndarray, verifier: Verifier) -> Verification:
+        """Verify a point with the outputs of the verifier's networks; keep the better one."""
+        replaced = verifier.instance.with_outputs(values)
+        check = verifier.check(replaced)
+        if check.feasible and self.better(check.objective):
+            self.check = check
+            self.values = replaced
+        elif self.check is None:
+            self.nearest.consider(self.instance.restrict(replaced), check)
+        return check
 
     def confirm_on_cpu(self) -> None:
-        """Verify on the CPU what another device screened: the last point first, until one holds."""
+        """Verify on the CPU what another device screened: the last point first, until one holds.
+
+        Improvements that were not confirmed are removed from the history.
+        """
         if not self._screened:
             return
         self.check = self.values = None
         for values, screened in reversed(self._screened):
             if not self.better(screened.objective):  # nor is any before it
                 break
-            replaced = self.instance.with_outputs(values)
-            check = self.verifier.check(replaced)
-            if check.feasible and self.better(check.objective):
-                self._keep(replaced, check)
-            elif self.check is None:
-                self.nearest.consider(self.instance.restrict(replaced), check)
+            self._submit(values, self.verifier)
         self._screened.clear()
-        self._settle_history()
-
-    def _settle_history(self) -> None:
-        """Remove improvements that were not confirmed; add the confirmed point if it is missing."""
-        if self.check is None:
+        objective = self.objective
+        if objective is None:
             self.found = []
             return
         self.found = [(t, value) for t, value in self.found if not self.better(value)]
-        objective = self.check.objective
         if not self.found or self.verifier.better(objective, self.found[-1][1]):
             self.found.append((now() - self.began, objective))
 
@@ -204,7 +198,7 @@ class Incumbent:
             inputs that were completed before.
         """
         inputs = self.instance.inputs(self.instance.rounded(values))
-        key = blake2b(b"".join(x.tobytes() for x in inputs), digest_size=16).digest()
+        key = blake2b(np.concatenate(inputs, axis=None), digest_size=16).digest()
         if key not in self.completed:
             completed = self.completer.complete(inputs, seconds)
             self.completed[key] = self.consider(values if completed is None else completed)
@@ -255,39 +249,29 @@ def _submit_start(incumbent: Incumbent, start: Start, seconds: float, repair: Re
     for, then, where neither is feasible, points close to it by `repair`. Returns what the start
     violates and whether it was repaired; an empty text for a feasible start.
     """
-    values, decided = _assignment(incumbent.instance, start)
-    checks = _submit_itself(incumbent, start, values, decided, seconds)
-    found = []
-    if np.isfinite(values).all():
-        values, decided = map(incumbent.instance.restrict, (values, decided))
-        found = violations(incumbent.verifier.stated, values, known=decided)
-    feasible = any(check.feasible for check in checks)
-    if feasible and not found:
-        return ""
-    if not found:
-        text = _unlisted_violation(incumbent.instance, checks)
-    elif len(found) == 1:
-        text = f"{found[0]}"
-    else:
-        text = f"{found[0]} ({len(found) - 1} more)"
-    if not feasible and repair is not None:
-        feasible = repair(incumbent, start, seconds)
-    text = f"{text}; {_outcome(incumbent, start, feasible, repair is not None)}"
-    logger.warning("The start fails: %s.", text)
-    return text
-
-
-def _submit_itself(
-    incumbent: Incumbent, start: Start, values: ndarray, decided: ndarray, seconds: float
-) -> list[Verification]:
-    """Submit the start as a point and as inputs; the checks of both."""
+    instance = incumbent.instance
+    values, decided = _assignment(instance, start)
     checks = []
-    if incumbent.instance.known and decided.all():
+    if instance.known and decided.all():
         checks.append(incumbent.consider(values))
     completed = incumbent.completer.complete(start, seconds)
     if completed is not None:
         checks.append(incumbent.consider(completed))
-    return checks
+    feasible = any(check.feasible for check in checks)
+    found = []
+    if np.isfinite(values).all():
+        values, decided = map(instance.restrict, (values, decided))
+        found = violations(incumbent.verifier.stated, values, known=decided)
+    if feasible and not found:
+        return ""
+    text = str(found[0]) if found else _unlisted_violation(instance, checks)
+    if len(found) > 1:
+        text += f" ({len(found) - 1} more)"
+    if not feasible and repair is not None:
+        feasible = repair(incumbent, start, seconds)
+    text += f"; {_outcome(incumbent, start, feasible, repair is not None)}"
+    logger.warning("The start fails: %s.", text)
+    return text
 
 
 def _assignment(instance: Instance, start: Start) -> tuple[ndarray, ndarray]:
@@ -311,29 +295,21 @@ def _assignment(instance: Instance, start: Start) -> tuple[ndarray, ndarray]:
 
 def _unlisted_violation(instance: Instance, checks: list[Verification]) -> str:
     """What is violated where no linear constraint, bound or integrality is."""
-    if not checks:
-        others = tuple(f"{c.kind} {c.name}" for c in instance.stated.milp.others)
-    elif checks[-1].other_violations:
+    others = tuple(f"{c.kind} {c.name}" for c in instance.stated.milp.others)
+    if checks:
         others = checks[-1].other_violations
-    else:
-        return checks[-1].worst
-    text = "no values of the other variables fit its network inputs"
-    if not others:
-        return text
-    return f"{text}, perhaps because of {', '.join(others[:3])}"
+        if not others:
+            return checks[-1].worst
+    because = f", perhaps because of {', '.join(others[:3])}" if others else ""
+    return f"no values of the other variables fit its network inputs{because}"
 
 
 def _outcome(incumbent: Incumbent, start: Start, feasible: bool, inputs_may_move: bool) -> str:
     """What became of a start that violates a constraint."""
     if not feasible or incumbent.values is None:
-        where = "with its network inputs"
-        if inputs_may_move:
-            where += " or close to them"
-        return f"not repaired: no feasible point was found {where}"
+        close = " or close to them" if inputs_may_move else ""
+        return f"not repaired: no feasible point was found with its network inputs{close}"
     pairs = zip(incumbent.instance.inputs(incumbent.values), start, strict=True)
     moved = max(float(np.abs(new - old).max(initial=0.0)) for new, old in pairs)
-    if moved <= INPUT_CHANGE_TOLERANCE:
-        how = "its network inputs kept"
-    else:
-        how = f"its network inputs moved by up to {moved:.2g}"
-    return f"repaired, {how}, objective {incumbent.objective:.6g}"
+    how = "kept" if moved <= INPUT_CHANGE_TOLERANCE else f"moved by up to {moved:.2g}"
+    return f"repaired, its network inputs {how}, objective {incumbent.objective:.6g}"

@@ -129,39 +129,43 @@ class Instance:
     def on_device(self, device: torch.device) -> Self:
         """Return the same instance with its networks on another device, in double precision."""
         other = copy.copy(self)
-        other.predictors = []
+        predictors = []
         for predictor in self.predictors:
             like = torch.zeros(predictor.inputs.shape).double()
             net = place(predictor.net, device, torch.float64, like)
-            other.predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]
-        other._graphs = {}
-        other._evaluated = {}
+            predictors.append(replace(predictor, net=net))  # type: ignore[arg-type]
+        other._set_networks(predictors, self.maps)
         return other
 
     def _locate(self, predictor: Predictor) -> InputMap:
         """The positions of a predictor's inputs and outputs."""
-        constant = np.zeros(predictor.inputs.shape)
         if np.issubdtype(predictor.inputs.dtype, np.integer):  # positions, in problems by arrays
+            constant = np.zeros(predictor.inputs.shape)
             return InputMap(predictor.inputs, constant, predictor.outputs)
-        milp = self.milp
-        index = np.full(predictor.inputs.shape, -1)
-        for cell, entry in np.ndenumerate(predictor.inputs):
-            if not is_variable(entry):
-                constant[cell] = float(entry)
-                continue
-            index[cell] = milp.position[entry.ptr()]
-        output = np.empty(predictor.outputs.shape, dtype=int)
-        for cell, variable in np.ndenumerate(predictor.outputs):
-            output[cell] = milp.position[variable.ptr()]
-        return InputMap(index, constant, output)
+        variable = np.vectorize(is_variable, otypes=[bool])(predictor.inputs)
+        index = np.full(variable.shape, -1)
+        index[variable] = self._positions(predictor.inputs[variable])
+        constant = np.where(variable, 0.0, predictor.inputs).astype(float)
+        return InputMap(index, constant, self._positions(predictor.outputs))
+
+    def _positions(self, variables: ndarray) -> ndarray:
+        """The positions of an array of variables."""
+        positions = [self.milp.position[variable.ptr()] for variable in variables.flat]
+        return np.array(positions, dtype=int).reshape(variables.shape)
+
+    @property
+    def _input_variables(self) -> ndarray:
+        """The variables that are network inputs, in the order of the inputs, maybe repeated."""
+        return np.concatenate([mapping.index[mapping.index >= 0] for mapping in self.maps])
 
     def _require_bounded_inputs(self) -> None:
         """Raise an error if an input is unbounded; outputs of networks are bounded by these."""
         milp = self.milp
-        inputs = np.concatenate([mapping.index[mapping.index >= 0] for mapping in self.maps])
         bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper) | self.is_output
-        if not bounded[inputs].all():
-            name = milp.names[inputs[~bounded[inputs]][0]]
+        inputs = self._input_variables
+        unbounded = inputs[~bounded[inputs]]
+        if len(unbounded):
+            name = milp.names[unbounded[0]]
             raise ProblemError(f"input variable {name} is unbounded: give it finite lb and ub.")
 
     @property
@@ -212,7 +216,7 @@ class Instance:
     @cached_property
     def free_inputs(self) -> ndarray:
         """The distinct unfixed variables that are network inputs, in the order of the inputs."""
-        inputs = np.concatenate([mapping.index[mapping.index >= 0] for mapping in self.maps])
+        inputs = self._input_variables
         _, first = np.unique(inputs, return_index=True)
         inputs = inputs[np.sort(first)]
         return inputs[self.milp.lower[inputs] < self.milp.upper[inputs]]
@@ -270,11 +274,11 @@ class Instance:
     @property
     def nonlinear_units(self) -> int:
         """Number of units with an activation, of all networks and samples."""
-        total = 0
-        for graph, mapping in zip(self.graphs, self.maps, strict=True):
-            units = sum(graph.nodes[index].units for index in graph.activations)
-            total += units * len(mapping.index)
-        return total
+        return sum(
+            graph.nodes[index].units * len(mapping.index)
+            for graph, mapping in zip(self.graphs, self.maps, strict=True)
+            for index in graph.activations
+        )
 
     def inputs(self, values: ndarray) -> list[ndarray]:
         """Return the input matrices of the predictors at a full assignment."""

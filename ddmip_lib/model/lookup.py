@@ -40,12 +40,11 @@ def find_variables(model: Model, names: Any) -> Any:
 
 def with_variables(model: Model, grid: ndarray) -> ndarray:
     """Return an array of objects with variables in the place of names."""
-    named = [cell for cell, entry in np.ndenumerate(grid) if isinstance(entry, str)]
-    if named:
-        variables = model.getVars()
-        known = Variables([v.name for v in variables], {}, None)
-        for cell in named:
-            grid[cell] = variables[known.named(str(grid[cell]))]
+    variables = model.getVars()
+    known = Variables([v.name for v in variables], {}, None)
+    for cell, entry in np.ndenumerate(grid):
+        if isinstance(entry, str):
+            grid[cell] = variables[known.named(entry)]
     return grid
 
 

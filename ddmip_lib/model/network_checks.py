@@ -35,7 +35,9 @@ INDEPENDENCE_REMEDY = (
 )
 
 
-def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class: bool) -> None:
+def validated_network(
+    net: nn.Module, lower: ndarray, upper: ndarray, gives_class: bool
+) -> nn.Module:
     """Check a frozen network at random points, by several evaluations in different batches.
 
     Parameters
@@ -47,6 +49,11 @@ def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class
     gives_class : bool
         Whether its outputs must be logits.
 
+    Returns
+    -------
+    torch.nn.Module
+        The network, or `OnCopies` of a network that changes its input in place.
+
     Raises
     ------
     ProblemError
@@ -55,12 +62,15 @@ def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class
 
     Examples
     --------
-    >>> validate_network(
-    ...     nn.Linear(2, 1).double(), np.zeros((1, 2)), np.ones((1, 2)), gives_class=False
-    ... )
+    >>> box = -np.ones((1, 2)), np.ones((1, 2))
+    >>> validated_network(nn.ReLU(inplace=True), *box, gives_class=False)
+    OnCopies(
+      (net): ReLU(inplace=True)
+    )
     """
     if not (is_plain(net) or hasattr(net, "reason")):  # a black box is never traced
         _import_tracing()
+    net = _on_copies(net, lower, upper)
     rng = np.random.default_rng(0)
     points = torch.tensor(random_samples(lower, upper, CHECKED_SAMPLES, rng))
     try:
@@ -84,6 +94,7 @@ def validate_network(net: nn.Module, lower: ndarray, upper: ndarray, gives_class
     compare_with_runtime(net, lower, upper)
     if gives_class:
         _check_logits(net, values, lower.shape[1])
+    return net
 
 
 def _nondeterministic(net: nn.Module) -> str:
@@ -111,9 +122,7 @@ def _check_logits(net: nn.Module, values: Tensor, n_in: int) -> None:
     fractions = ((values >= 0) & (values <= 1)).all()
     if not fractions and not (values <= 0).all():
         return
-    last = traced_run(net, n_in).last
-    if not last:
-        last = type(list(net.modules())[-1]).__name__.lower()
+    last = traced_run(net, n_in).last or type(list(net.modules())[-1]).__name__.lower()
     if last in SQUASHED:
         raise ProblemError(
             f"the network ends in {last}, so its output has the same sign everywhere: a class"
@@ -141,31 +150,11 @@ class OnCopies(nn.Module):
         return out
 
 
-def on_copies(net: nn.Module, lower: ndarray, upper: ndarray) -> nn.Module:
-    """Return the network, or `OnCopies` of a network that changes its input in place.
-
-    Parameters
-    ----------
-    net : torch.nn.Module
-        A network in float64.
-    lower, upper : numpy.ndarray
-        Bounds of its inputs, of shape (n, p), at which the network is evaluated.
-
-    Returns
-    -------
-    torch.nn.Module
-        A network that leaves its input unchanged.
-
-    Examples
-    --------
-    >>> on_copies(nn.ReLU(inplace=True), -np.ones((1, 2)), np.ones((1, 2)))
-    OnCopies(
-      (net): ReLU(inplace=True)
-    )
-    """
+def _on_copies(net: nn.Module, lower: ndarray, upper: ndarray) -> nn.Module:
+    """The network, or `OnCopies` of a network that changes its input in place."""
     points = torch.tensor(np.concatenate([lower, upper]))
     given = points.clone()
-    with torch.no_grad(), suppress(*FAILURES):  # `validate_network` reports failures
+    with torch.no_grad(), suppress(*FAILURES):  # the checks report failures
         net(given)
     if given._version > 0 or not torch.equal(given, points):
         return OnCopies(net)
@@ -230,7 +219,7 @@ def not_finite(net: nn.Module, x: ndarray) -> str:
     """
     net = copy.deepcopy(net.here if isinstance(net, PlacedNetwork) else net)
     with torch.no_grad():
-        for number, point in enumerate(torch.tensor(np.asarray(x, dtype=float))):
+        for number, point in enumerate(torch.tensor(x, dtype=torch.float64)):
             batch = point[None]
             if not net(batch.clone()).isfinite().all():
                 layer = _first_not_finite(net, batch)

@@ -77,7 +77,7 @@ class Predictor:
         if len(x) == 0:
             return np.zeros((0, self.outputs.shape[1]))
         with torch.no_grad():
-            return self.net(torch.tensor(np.asarray(x, dtype=float))).numpy()
+            return self.net(torch.tensor(x, dtype=torch.float64)).numpy()
 
     def finite_raw(self, x: ndarray) -> ndarray:
         """Evaluate the network as `raw` does, and require finite values.
@@ -299,31 +299,27 @@ def warn_of_outputs(predictor: Predictor, infinity: float) -> None:
     binary = np.array([v.vtype() == "BINARY" for v in y])
     if predictor.gives_class or not (default | binary).any():
         return
-    values = _random_outputs(predictor)
-    negative = (values < -OUTPUT_TOLERANCE).any(axis=0)
-    fractional = (np.abs(values - np.round(values)) > OUTPUT_TOLERANCE).any(axis=0)
-    for k in np.flatnonzero(default & negative)[:1]:
-        warnings.warn(
-            f"output {y[k].name} has the default lower bound 0, but the network also predicts less:"
-            " inputs where it does count as infeasible. Use lb=None, and a constraint y >= 0 if"
-            " that is meant.",
-            stacklevel=3,
-        )
-    for k in np.flatnonzero(binary & fractional)[:1]:
-        warnings.warn(
-            f"output {y[k].name} is binary, and a regression must equal 0 or 1, but the network"
-            ' predicts other numbers: pass output="classification" for the class 1[logit > 0].',
-            stacklevel=3,
-        )
-
-
-def _random_outputs(predictor: Predictor) -> ndarray:
-    """Values of the network at random inputs: (draws, outputs of all samples)."""
     lower, upper = box(predictor.inputs)
     draws = max(1, WARNING_POINTS // len(lower))
     fractions = np.random.default_rng(0).random((draws, *lower.shape))
     points = lower + (upper - lower) * fractions
-    return predictor.raw(points.reshape(-1, lower.shape[1])).reshape(draws, -1)
+    values = predictor.raw(points.reshape(-1, lower.shape[1])).reshape(draws, -1)
+    negative = default & (values < -OUTPUT_TOLERANCE).any(axis=0)
+    fractional = binary & (np.abs(values - np.round(values)) > OUTPUT_TOLERANCE).any(axis=0)
+    if negative.any():
+        warnings.warn(
+            f"output {y[negative.argmax()].name} has the default lower bound 0, but the network"
+            " also predicts less: inputs where it does count as infeasible. Use lb=None, and a"
+            " constraint y >= 0 if that is meant.",
+            stacklevel=3,
+        )
+    if fractional.any():
+        warnings.warn(
+            f"output {y[fractional.argmax()].name} is binary, and a regression must equal 0 or 1,"
+            ' but the network predicts other numbers: pass output="classification" for the class'
+            " 1[logit > 0].",
+            stacklevel=3,
+        )
 
 
 def warn_of_steps(predictor: Predictor) -> None:
@@ -438,10 +434,9 @@ def takes(net: nn.Module, n_in: int) -> bool:
     bool
         False if the network raises an error.
     """
-    try:
+    with suppress(ProblemError):
         return output_width(net, n_in) > 0
-    except ProblemError:
-        return False
+    return False
 
 
 def output_width(net: nn.Module, n_in: int) -> int:

@@ -18,7 +18,7 @@ from .files import File, read_map, read_model_file
 from .grid import as_grid, box, is_variable, tie_expressions
 from .instance import Instance, Original
 from .lookup import find_variables, own_variables, with_variables
-from .network_checks import on_copies, validate_network
+from .network_checks import validated_network
 from .predictor import (
     KINDS,
     Predictor,
@@ -33,7 +33,7 @@ from .restated import reformulated
 from .solution import Solution
 from .start import read_start
 from .text import counted
-from .variable_checks import VariableChecks
+from .variable_checks import check_variables
 from .verification import Verification, Verifier
 
 
@@ -239,15 +239,17 @@ class NeuralMIP:
         x = with_variables(self.model, _input_matrix(inputs, network))
         shape = x.shape[0], output_width(network, x.shape[1])
         y = with_variables(self.model, _output_matrix(outputs, shape))
-        self._check_variables(x, y, kind.gives_class)
+        check_variables(self.model, self.predictors, x, y, kind.gives_class)
         label = getattr(module, "original_name", type(module).__name__)
-        network = on_copies(network, *box(x))
-        validate_network(network, *box(x), kind.gives_class)
-        x = tie_expressions(self.model, x, f"{label}{len(self.predictors)}_input")
+        network = validated_network(network, *box(x), kind.gives_class)
+        name = f"{label}{len(self.predictors)}"
+        x = tie_expressions(self.model, x, f"{name}_input")
         if columns is not None:
-            columns.choose_categories(self.model, x, f"{label}{len(self.predictors)}")
+            columns.choose_categories(self.model, x, name)
         if outputs is None:
-            y = self._new_outputs(shape, f"{label}{len(self.predictors)}", kind.gives_class)
+            vtype = "B" if kind.gives_class else "C"
+            lower = 0 if kind.gives_class else None
+            y = self.model.addMatrixVar(shape, name, vtype, lower)
         predictor = kind(network, x, matrix_of(y), label)
         warn_of_outputs(predictor, self.model.infinity())
         warn_of_steps(predictor)
@@ -307,11 +309,9 @@ class NeuralMIP:
         copies = model.getVars()
         other = NeuralMIP(model, self.name)
         for predictor, mapping in instance.networks:
-            x = mapping.constant.astype(object)
-            for cell, position in np.ndenumerate(mapping.index):
-                if position >= 0:
-                    x[cell] = copies[position]
-            y = matrix_of(copies)[mapping.output]
+            variables = matrix_of(copies)
+            x = np.where(mapping.index >= 0, variables[mapping.index], mapping.constant)
+            y = variables[mapping.output]
             other.predictors.append(replace(predictor, inputs=x, outputs=y))
         addresses = {old: copies[at].ptr() for old, at in instance.variables.position.items()}
         other.original = Original((self.model, self.original), addresses)
@@ -470,25 +470,6 @@ class NeuralMIP:
                         " and problem again without it, or fix it by its bounds."
                     )
 
-    def _check_variables(self, x: ndarray, y: ndarray, gives_class: bool) -> None:
-        """Raise an error if a matrix entry cannot be an input or an output."""
-        checks = VariableChecks(self.model, self.predictors)
-        produced = {entry.ptr() for entry in y.flat if is_variable(entry)}
-        for entry in x.flat:
-            checks.check_input(entry, produced)
-        for entry in y.flat:
-            checks.check_output(entry)
-            if gives_class and entry.vtype() != "BINARY":
-                raise ProblemError(
-                    f'{entry.name} carries a class and must be binary: add it with vtype="B".'
-                )
-
-    def _new_outputs(self, shape: tuple[int, int], name: str, gives_class: bool) -> ndarray:
-        """Add free variables for outputs, or binary ones for classes, to the model."""
-        if gives_class:
-            return self.model.addMatrixVar(shape, name=name, vtype="B", lb=0)
-        return self.model.addMatrixVar(shape, name=name, vtype="C", lb=None)
-
     def _check_mode(self, t: int, mode: Mode) -> None:
         """Raise an error if mode number t does not fit its predictor."""
         if not 0 <= mode.predictor < len(self.predictors):
@@ -536,23 +517,17 @@ class NeuralMIP:
         return "\n".join(lines)
 
     def _remarks(self, predictor: Predictor) -> tuple[str, str]:
-        """Number of free inputs, and the interval of the outputs, for the summary."""
-        variables = [v for v in predictor.inputs.flat if is_variable(v)]
-        free = {v.ptr() for v in variables if v.getLbOriginal() < v.getUbOriginal()}
-        return f" ({len(free)} free)", self._output_range(predictor)
-
-    def _output_range(self, predictor: Predictor) -> str:
-        """The interval of the output variables' bounds, empty where there are none."""
+        """Number of free inputs, and the interval of the outputs' bounds, if they have any."""
+        inputs = [v for v in predictor.inputs.flat if is_variable(v)]
+        free = len({v.ptr() for v in inputs if v.getLbOriginal() < v.getUbOriginal()})
         infinity = self.model.infinity()
-        outputs = predictor.outputs.ravel()
-        lower = min(v.getLbOriginal() for v in outputs)
-        upper = max(v.getUbOriginal() for v in outputs)
-        unbounded = lower <= -infinity and upper >= infinity
-        if predictor.gives_class or unbounded:
-            return ""
+        lower = min(v.getLbOriginal() for v in predictor.outputs.flat)
+        upper = max(v.getUbOriginal() for v in predictor.outputs.flat)
         left = "(-inf" if lower <= -infinity else f"[{lower:g}"
         right = "inf)" if upper >= infinity else f"{upper:g}]"
-        return f" in {left}, {right}"
+        bounded = left != "(-inf" or right != "inf)"
+        interval = f" in {left}, {right}" if bounded and not predictor.gives_class else ""
+        return f" ({free} free)", interval
 
 
 def _network_of(estimator: Any) -> tuple[nn.Module, Any]:

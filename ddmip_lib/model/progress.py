@@ -13,7 +13,6 @@ import numpy as np
 from ..clock import now
 from .instance import Instance
 from .predictor import Predictor
-from .report import Nearest
 from .text import shown
 
 logger = logging.getLogger("ddmip_lib")
@@ -28,16 +27,6 @@ class Problem(Protocol):
     """The part of a `NeuralMIP` that a progress line uses."""
 
     predictors: list[Predictor]
-
-
-class Best(Protocol):
-    """The part of an `Incumbent` that a progress line uses."""
-
-    instance: Instance
-    nearest: Nearest
-
-    @property
-    def objective(self) -> float | None: ...
 
 
 class ProgressLine:
@@ -114,15 +103,6 @@ class ProgressLine:
             if self._bar is not None:
                 self._bar.close()
 
-    def see(self, incumbent: Best) -> None:
-        """Take over the objective of an incumbent, or the violation of its nearest point."""
-        self.sign = incumbent.instance.milp.sign
-        objective = incumbent.objective
-        if objective is None:
-            self.violation = min(self.violation, incumbent.nearest.distance)
-        elif self.best is None or self.sign * objective < self.sign * self.best:
-            self.best = objective
-
     def raise_to(self, bound: float) -> None:
         """Take over a finite bound in the sense of the user's model, if it is better."""
         if not np.isfinite(bound):
@@ -174,12 +154,28 @@ def watched() -> bool:
     return _current.get() is not None
 
 
-def report_incumbent(incumbent: Best) -> None:
-    """Report a better point of the run in progress, or one that is less infeasible."""
+def report_incumbent(instance: Instance, objective: float | None, violation: float) -> None:
+    """Report a better point of the run in progress, or one that is less infeasible.
+
+    Parameters
+    ----------
+    instance
+        The problem.
+    objective
+        Objective of the incumbent, None before the first feasible point.
+    violation
+        Violation of the nearest point.
+    """
     line = _current.get()
-    if line is not None and line.predictors is incumbent.instance.stated.predictors:
-        line.see(incumbent)
-        line.report(turn=False)
+    if line is None or line.predictors is not instance.stated.predictors:
+        return
+    sign = instance.milp.sign
+    line.sign = sign
+    if objective is None:
+        line.violation = min(line.violation, violation)
+    elif line.best is None or sign * objective < sign * line.best:
+        line.best = objective
+    line.report(turn=False)
 
 
 def report_progress(
@@ -200,8 +196,7 @@ def report_progress(
     line = _current.get()
     if line is None:
         return
-    if doing is not None:
-        line.doing = doing
+    line.doing = doing or line.doing
     if doing == "proof":
         line.bound = None
     if bound is not None:

@@ -177,23 +177,14 @@ def violations(
     milp = verifier.instance.milp
     rounded = verifier.instance.rounded(values)
     activity = milp.rows @ rounded
-    if known is not None:
-        activity = _nearest_activity(milp, rounded, known)
     judged, relative = violations_by_tolerance(verifier, values)
     if known is not None:
-        judged[: milp.n_rows] = excess(activity, *milp.sides)
-        judged[: milp.n_rows] /= verifier.units.rows(np.abs(rounded))
+        activity = _nearest_activity(milp, rounded, known)
+        units = verifier.units.rows(np.abs(rounded))
+        judged[: milp.n_rows] = excess(activity, *milp.sides) / units
         judged[milp.n_rows :] *= np.tile(known, 2)
-    conditions = _conditions(verifier, activity, values)
     violated = np.flatnonzero(judged > tolerance)
     violated = violated[np.argsort(-relative[violated], kind="stable")]
-    return [conditions[i] for i in violated]
-
-
-def _conditions(verifier: Verifier, activity: ndarray, values: ndarray) -> list[Violation]:
-    """All constraints, bounds and integrality conditions, also those that are not violated."""
-    milp = verifier.instance.milp
-    rounded = verifier.instance.rounded(values)
     kinds = np.where(verifier.instance.is_output, "output ", "variable ")
     variables = np.char.add(kinds, milp.names).tolist()
     names = [f"constraint {name}" for name in milp.row_names]
@@ -202,16 +193,17 @@ def _conditions(verifier: Verifier, activity: ndarray, values: ndarray) -> list[
     lower = np.concatenate([milp.row_lower, milp.lower, rounded])
     upper = np.concatenate([milp.row_upper, milp.upper, rounded])
     numbers = np.stack([value, lower, upper, excess(value, lower, upper)])
-    return list(map(Violation, names, *numbers.tolist()))
+    return [Violation(names[i], *numbers[:, i].tolist()) for i in violated]
 
 
 def _nearest_activity(milp: MILP, values: ndarray, known: ndarray) -> ndarray:
     """The activity of each constraint nearest to its sides, if the other variables take any values
     within their bounds.
     """
-    entries = milp.rows.tocoo()
-    at_lower = entries.data * np.where(known, values, milp.lower)[entries.col]
-    at_upper = entries.data * np.where(known, values, milp.upper)[entries.col]
-    low = np.bincount(entries.row, np.minimum(at_lower, at_upper), milp.n_rows)
-    high = np.bincount(entries.row, np.maximum(at_lower, at_upper), milp.n_rows)
+    lower = np.where(known, values, milp.lower)
+    upper = np.where(known, values, milp.upper)
+    positive = milp.rows.maximum(0)
+    negative = milp.rows.minimum(0)
+    low = positive @ lower + negative @ upper
+    high = positive @ upper + negative @ lower
     return np.clip(np.clip(milp.rows @ values, *milp.sides), low, high)

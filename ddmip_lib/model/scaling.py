@@ -95,19 +95,13 @@ class Units:
         bounded = np.isfinite(milp.lower) & np.isfinite(milp.upper)
         known = finite_size(milp.lower, milp.upper)
         self.max_term = np.where(bounded, np.inf, np.maximum(MAX_UNBOUNDED_TERM, known))
-        self.row = np.maximum(self._largest_terms(), self.side)
+        self.row = self.coefficients.multiply(self.sizes).max(axis=1).toarray().ravel()
+        self.row = np.maximum(self.row, self.side)
         n_stated = instance.stated.milp.n_rows
         self.row[n_stated:] = np.maximum(self.row[n_stated:], 1.0)  # SCIP's tolerance is absolute
         self.row[entries_per_row(milp, ~milp.integer) == 0] = 0.0
         self.lower = self._bounds(milp.lower)
         self.upper = self._bounds(milp.upper)
-
-    def _largest_terms(self) -> ndarray:
-        """The largest coefficient of each constraint, times the size of its variable."""
-        entries = self.coefficients.tocoo()
-        largest = np.zeros(self.milp.n_rows)
-        np.maximum.at(largest, entries.row, entries.data * self.sizes[entries.col])
-        return largest
 
     def rows(self, values: ndarray) -> ndarray:
         """Return the unit of every constraint at a point, with its rounding errors.

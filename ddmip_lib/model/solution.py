@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -89,7 +88,7 @@ class Iteration:
     seconds: float
 
 
-class History:
+class History(list[Any]):
     """The iterations of a run: ``history[3]`` is an iteration, ``history["rho"]`` a column.
 
     Parameters
@@ -100,25 +99,17 @@ class History:
 
     columns = tuple(f.name for f in fields(Iteration))
 
-    def __init__(self, iterations: list[Any] | None = None) -> None:
-        self.iterations: list[Any] = list(iterations or [])
+    @property
+    def iterations(self) -> list[Any]:
+        """The iterations as a list."""
+        return list(self)
 
-    def append(self, iteration: Any) -> None:
-        """Append an iteration."""
-        self.iterations.append(iteration)
-
-    def __len__(self) -> int:
-        return len(self.iterations)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.iterations)
-
-    def __getitem__(self, key: int | str) -> Any:
+    def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
-            return self.iterations[key]
+            return super().__getitem__(key)
         if key not in self.columns:
             raise KeyError(f"no column {key!r}; a history has {', '.join(self.columns)}")
-        return np.array([getattr(iteration, key) for iteration in self.iterations], dtype=float)
+        return np.array([getattr(iteration, key) for iteration in self], dtype=float)
 
     def to_frame(self) -> Any:
         """Return a `pandas.DataFrame` with a row for each iteration.
@@ -131,9 +122,9 @@ class History:
         return _frame({column: self[column] for column in self.columns})
 
     def __repr__(self) -> str:
-        if not self.iterations:
+        if not self:
             return "History: no iterations"
-        last = self.iterations[-1]
+        last = self[-1]
         return (
             f"History: {len(self)} iterations, incumbent {last.incumbent:.6g}, "
             f"residuals {last.primal_residual:.1e} / {last.dual_residual:.1e}, rho {last.rho:.3g}"
@@ -285,9 +276,9 @@ class Solution(Bounded):
         text = "No point was evaluated that could be verified."
         if self.nearest is not None:
             text = repr(self.nearest)
-        return (
-            f"{text}\nThe problem was proved infeasible." if self.status == "infeasible" else text
-        )
+        if self.status == "infeasible":
+            text += "\nThe problem was proved infeasible."
+        return text
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the solution as JSON, which `from_json` reads.
@@ -300,16 +291,24 @@ class Solution(Bounded):
         path
             File that the text is written to as well.
         """
-        record = {each.name: getattr(self, each.name) for each in fields(self)}
+        record = dict(vars(self))
         del record["values"]
         record["variables"] = self.by_name() if self.found else None
-        record["proof"] = self.proof and asdict(self.proof)
-        record["verification"] = self.verification and asdict(self.verification)
-        record["nearest"] = self.nearest and vars(self.nearest)
+        for name in ("proof", "verification", "nearest"):
+            record[name] = record[name] and vars(record[name])
+        columns = {name: self.history[name] for name in self.history.columns}
         record["history"] = {
-            column: _none_if_not_finite(self.history[column]) for column in self.history.columns
+            name: np.where(np.isfinite(column), column.astype(object), None)
+            for name, column in columns.items()
         }
-        record["details"], record["details_left_out"] = _plain_details(self.details)
+        record["details"] = {}
+        record["details_left_out"] = []
+        for key, value in self.details.items():
+            try:
+                entries = list(map(vars, value)) if isinstance(value, Log) else value
+                record["details"][key] = plain(entries)
+            except TypeError:
+                record["details_left_out"].append(key)
         text = json.dumps(plain(record), indent=1)
         if path is not None:
             Path(path).write_text(text + "\n")
@@ -352,18 +351,23 @@ class Solution(Bounded):
         if by_name is not None:
             record["variables"] = Variables(list(by_name), {}, None)
             record["values"] = np.array(list(by_name.values()))
-        for name in ("inputs", "outputs"):
-            record[name] = [np.array(rows, dtype=float, ndmin=2) for rows in record[name]]
-        if record["proof"] is not None:
-            record["proof"] = Proof(**record["proof"])
-        if record["verification"] is not None:
-            others = tuple(record["verification"].pop("other_violations"))
-            record["verification"] = Verification(**record["verification"], other_violations=others)
-        record["nearest"] = record["nearest"] and _read_report(**record["nearest"])
-        record["history"] = _read_history(record["history"])
+        record["inputs"] = _matrices(record["inputs"])
+        record["outputs"] = _matrices(record["outputs"])
+        record["proof"] = record["proof"] and Proof(**record["proof"])
+        check = record["verification"]
+        if check is not None:
+            check["other_violations"] = tuple(check["other_violations"])
+            record["verification"] = Verification(**check)
+        nearest = record["nearest"]
+        if nearest is not None:
+            violations = [Violation(*entry) for entry in nearest["violations"]]
+            inputs = _matrices(nearest["inputs"])
+            record["nearest"] = Report(violations, np.array(nearest["values"]), inputs)
+        columns = np.array(list(record["history"].values()), dtype=float)  # null becomes NaN
+        record["history"] = History([Iteration(int(k), *row) for k, *row in columns.T.tolist()])
         if "log" in record["details"]:
-            entries = (LogEntry(**entry) for entry in record["details"]["log"])
-            record["details"]["log"] = Log(entries)
+            entries = record["details"]["log"]
+            record["details"]["log"] = Log(LogEntry(**entry) for entry in entries)
         return cls(**record)
 
     def to_sol(self, path: str | os.PathLike[str]) -> None:
@@ -415,63 +419,40 @@ class Solution(Bounded):
         return self.variables
 
     def __repr__(self) -> str:
-        verified = "  (verified by the true network)" if self.found else ""
-        proof = f"  ({self.proof})" if self.bound is not None and self.proof else ""
-        lines = [
-            f"Solution by {self.method}",
-            f"  status      {self.status}",
-            f"  objective   {shown(self.objective)}{verified}",
-        ]
+        rows = {
+            "status": self.status,
+            "objective": shown(self.objective),
+            "nearest": "",
+            "bound": shown(self.bound),
+            "gap": "",
+            "seconds": f"{self.seconds:.2f}",
+            "start": self.start,
+            "iterations": str(len(self.history) or ""),
+        }
+        if self.found:
+            rows["objective"] += "  (verified by the true network)"
         if self.nearest is not None and self.nearest.violations:
-            violation = self.nearest.violations[0]
-            lines.append(f"  nearest     {violation}  (more in solution.report())")
-        lines.append(f"  bound       {shown(self.bound)}{proof}")
+            rows["nearest"] = f"{self.nearest.violations[0]}  (more in solution.report())"
+        if self.bound is not None and self.proof:
+            rows["bound"] += f"  ({self.proof})"
         if self.gap is not None:
             asked = "" if self.gap_tolerance is None else f"  (tolerance {self.gap_tolerance:g})"
-            lines.append(f"  gap         {self.gap:.2g}{asked}")
-        lines.append(f"  seconds     {self.seconds:.2f}")
-        if self.start:
-            lines.append(f"  start       {self.start}")
-        if len(self.history):
-            lines.append(f"  iterations  {len(self.history)}")
+            rows["gap"] = f"{self.gap:.2g}{asked}"
+        lines = [f"  {name:<11} {text}" for name, text in rows.items() if text]
         for key, value in self.details.items():
-            if isinstance(value, float):
-                lines.append(f"  {key:<11} {value:.4g}")
-            elif isinstance(value, (int, str)):
-                lines.append(f"  {key:<11} {value}")
+            if isinstance(value, (int, str, float)):
+                text = f"{value:.4g}" if isinstance(value, float) else value
+                lines.append(f"  {key:<11} {text}")
         parts = self.details.get("left_out", ())
         if parts:
             names = "; ".join(part[0] for part in parts[:MAX_PRINTED_PARTS])
             more = f" and {len(parts) - MAX_PRINTED_PARTS} more" * (len(parts) > MAX_PRINTED_PARTS)
             lines.append(f'  left out    {names}{more}  (reasons in details["left_out"])')
-        return "\n".join(lines)
+        return "\n".join([f"Solution by {self.method}", *lines])
 
 
-def _plain_details(details: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The details that JSON can hold, and the keys of the others."""
-    kept = {}
-    left_out = []
-    for key, value in details.items():
-        entries = [asdict(entry) for entry in value] if isinstance(value, Log) else value
-        try:
-            kept[key] = plain(entries)
-        except TypeError:
-            left_out.append(key)
-    return kept, left_out
-
-
-def _read_report(violations: list[Any], values: list[float], inputs: list[Any]) -> Report:
-    matrices = [np.array(rows, dtype=float, ndmin=2) for rows in inputs]
-    return Report([Violation(*entry) for entry in violations], np.array(values), matrices)
-
-
-def _read_history(columns: dict[str, list[float | None]]) -> History:
-    values = np.array(list(columns.values()), dtype=float)  # null becomes NaN
-    return History([Iteration(int(k), *row) for k, *row in values.T.tolist()])
-
-
-def _none_if_not_finite(values: ndarray) -> list[float | None]:
-    return [x if np.isfinite(x) else None for x in values.tolist()]
+def _matrices(tables: list[Any]) -> list[ndarray]:
+    return [np.array(rows, dtype=float, ndmin=2) for rows in tables]
 
 
 def contradiction(solution: Solution, status: str | None = None) -> str:

@@ -45,14 +45,16 @@ def read_start(
         If shapes do not fit, or a network input has no finite value.
     """
     expected = [p.inputs.shape for p in predictors]
-    if len(given) == 1 and isinstance(given[0], (str, os.PathLike)):
-        given = (_read_file(given[0], read()),)
-    if len(given) == 1 and (isinstance(given[0], (Solution, Mapping)) or np.ndim(given[0]) == 1):
+    point = given[0] if len(given) == 1 else None
+    if isinstance(point, (str, os.PathLike)):
+        point = _read_file(point, read())
+    if isinstance(point, (Solution, Mapping)) or np.ndim(point) == 1:
         instance = read()
-        values = _read_point(instance, given[0], expected)
+        values = _read_point(instance, point, expected)
         if values is not None:
-            addresses = instance.milp.position
-            return instance.inputs(values), dict(zip(addresses, values.tolist(), strict=False))
+            return instance.inputs(values), dict(
+                zip(instance.milp.position, values.tolist(), strict=False)
+            )
     arrays = [np.atleast_2d(np.array(values, dtype=float)) for values in given]
     shapes = [array.shape for array in arrays]
     if shapes != expected:
@@ -66,31 +68,34 @@ def _read_file(path: str | os.PathLike[str], instance: Instance) -> Solution | d
     """The point of a file; variables that a .sol file leaves out are 0."""
     if Path(path).suffix == ".json":
         return Solution.from_json(path)
-    names = set(instance.milp.names)
     values = read_sol(path)
-    known = {name: value for name, value in values.items() if name in names}
-    if not known:
+    unknown = sorted(values.keys() - instance.milp.names)
+    if len(unknown) == len(values):
         raise ProblemError(
             f"{os.fspath(path)!r} gives a value to no variable of this model: pass a solution of a"
             " model with the same names."
         )
-    unknown = sorted(values.keys() - known.keys())
     if unknown:
         ignored = counted(len(unknown), "unknown name")
         logger.warning("%s: the start ignores %s, such as %s.", path, ignored, unknown[0])
-    return {**dict.fromkeys(names, 0.0), **known}
+    return {name: values.get(name, 0.0) for name in instance.milp.names}
 
 
 def _read_point(instance: Instance, given: Any, expected: list[tuple[int, ...]]) -> ndarray | None:
     """A full assignment, NaN where no value was given; None for a vector of inputs."""
+    milp = instance.milp
     if isinstance(given, Solution):
-        values = _values_of(given, instance)
+        keys = given.variables.keys if given.variables else None
+        if given.values is None or keys != instance.variables.keys:
+            raise ProblemError(
+                "this solution has no point of this model: start from one with the same variables."
+            )
+        values = given.values.copy()
     elif isinstance(given, Mapping):
-        milp = instance.milp
         values = np.where(milp.lower == milp.upper, milp.lower, np.nan)
         for name, value in given.items():
             values[instance.variables.named(name)] = value
-    elif len(given) != instance.milp.n_variables:
+    elif len(given) != milp.n_variables:
         return None
     elif expected == [(1, len(given))]:
         raise ProblemError(
@@ -98,25 +103,11 @@ def _read_point(instance: Instance, given: Any, expected: list[tuple[int, ...]])
         )
     else:
         values = np.array(given, dtype=float)
-    _require_inputs(instance, values)
-    return values
-
-
-def _values_of(solution: Solution, instance: Instance) -> ndarray:
-    keys = solution.variables.keys if solution.variables else None
-    if solution.values is None or keys != instance.variables.keys:
-        raise ProblemError(
-            "this solution has no point of this model: start from one with the same variables."
-        )
-    return solution.values.copy()
-
-
-def _require_inputs(instance: Instance, values: ndarray) -> None:
-    """Raise an error if a network input has no finite value."""
     for mapping in instance.maps:
         missing = mapping.index[~np.isfinite(mapping.at(values))]
         if len(missing):
             raise ProblemError(
-                f"the start has no finite value for {instance.milp.names[missing[0]]}, which a"
-                " network needs: give it one."
+                f"the start has no finite value for {milp.names[missing[0]]}, which a network"
+                " needs: give it one."
             )
+    return values

@@ -3,7 +3,6 @@
 A full assignment is an array with a value for each variable, in the order of `Model.getVars`.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -117,8 +116,10 @@ class Variables:
     @property
     def keys(self) -> list[str]:
         """Unique keys: the name, followed by `#` and the position where variables share it."""
-        count = Counter(self.names)
-        return [name if count[name] == 1 else f"{name}#{i}" for i, name in enumerate(self.names)]
+        return [
+            name if len(self._places[name]) == 1 else f"{name}#{i}"
+            for i, name in enumerate(self.names)
+        ]
 
     def _evaluate(self, expression: Expr, values: ndarray) -> float:
         """The value of a polynomial, as the sum of its monomials."""

@@ -228,12 +228,9 @@ class Verifier:
     def _worst(self, linear: list[ndarray], outputs: Mistakes, tolerance: float) -> str:
         """What is violated most, of the first kind of violation that there is; or empty."""
         milp = self.instance.milp
-        kinds = (
-            ("constraint", milp.row_names),
-            ("bound of", milp.names),
-            ("integrality of", milp.names),
-        )
-        for violation, (kind, names) in zip(linear, kinds, strict=True):
+        kinds = ("constraint", "bound of", "integrality of")
+        names_of_kinds = (milp.row_names, milp.names, milp.names)
+        for violation, kind, names in zip(linear, kinds, names_of_kinds, strict=True):
             if _largest(violation) > tolerance:
                 return f"{kind} {names[int(violation.argmax())]}"
         if outputs.wrong or outputs.error > tolerance:

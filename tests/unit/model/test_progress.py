@@ -171,7 +171,7 @@ def test_a_bound_is_logged_when_a_tenth_of_the_gap_is_closed(caplog):
         ProgressLine(problem, "a method", now(), visible=False),
     ):
         incumbent = DualDecomposition().start(problem).incumbent
-        report_incumbent(incumbent)
+        report_incumbent(incumbent.instance, incumbent.objective, np.inf)
         caplog.clear()
         for step in range(1000):
             report_progress(bound=10.0 - 0.005 * step)
