@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -204,26 +205,23 @@ def awaited(call: Callable[[], T], cancel: Callable[[], object]) -> T:
     TimeOver
         If there is no result shortly after the deadline.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
+    result: Future[T] = Future()
 
     def work() -> None:
         try:
-            results.append(call())
+            result.set_result(call())
         except BaseException as error:
-            errors.append(error)
+            result.set_exception(error)
 
     worker = threading.Thread(target=work)  # Python waits for it at its end, else it would abort
     seconds = max(0.0, seconds_to_deadline()) + SECONDS_AFTER_DEADLINE
     try:
         worker.start()
-        worker.join(min(seconds, threading.TIMEOUT_MAX))
+        wait([result], min(seconds, threading.TIMEOUT_MAX))
     except BaseException:
         cancel()
         raise
-    if errors:
-        raise errors[0]
-    if not results:
+    if not result.done():
         cancel()
         raise TimeOver("the time limit has passed inside a solver")
-    return results[0]
+    return result.result()

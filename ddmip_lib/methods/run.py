@@ -361,14 +361,14 @@ class Run:
         status
             "time_limit", or "stopped" after Ctrl-C or a callback.
         """
-        out_of_time = status == "time_limit"
-        if self.best is None and out_of_time and "instance" in vars(self):
+        if status != "time_limit":
+            self.details["interrupted"] = True
+            return _with_log(self.solution(status))
+        if self.best is None and "instance" in vars(self):
             self.incumbent(with_start=False)
-        if self.best is not None and self.best.values is None and out_of_time:
+        if self.best is not None and self.best.values is None:
             seconds = min(self.time_limit, SECONDS_FOR_START_AFTER_LIMIT)
             self.best.consider_start(self.start, seconds)
-        if not out_of_time:
-            self.details["interrupted"] = True
         return _with_log(self.solution(status))
 
     def finish(

@@ -128,10 +128,9 @@ class ArrayMIP(NeuralMIP):
         milp = None if "model" in self.__dict__ else self.milp
         return Instance(lambda: self.model, self.predictors, self.start_point, milp)
 
-    def __repr__(self) -> str:
+    def _size(self) -> tuple[str, int, int, int]:
         sense = "minimise" if self.milp.sign > 0 else "maximise"
-        integers = int(self.milp.integer.sum())
-        return self._summary(sense, self.milp.n_variables, integers, self.milp.n_rows)
+        return sense, self.milp.n_variables, int(self.milp.integer.sum()), self.milp.n_rows
 
     def _remarks(self, predictor: Predictor) -> tuple[str, str]:
         return "", ""

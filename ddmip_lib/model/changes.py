@@ -101,13 +101,14 @@ def _change_sides(model: Model, name: str, side: Side) -> None:
             f"{len(found) or 'no'} constraints of the model are called {name!r}: give a name that"
             " one has."
         )
-    kind = found[0].getConshdlrName()
+    constraint = found[0]
+    kind = constraint.getConshdlrName()
     if kind not in ROW_HANDLERS | {"nonlinear"}:
         raise ProblemError(
             f"constraint {name} is of the kind {kind}, which has no right-hand side: change the"
             " bounds of its variables, or build the model again."
         )
-    old = (model.getLhs(found[0]), model.getRhs(found[0]))
+    old = (model.getLhs(constraint), model.getRhs(constraint))
     if not isinstance(side, tuple):
         finite = [abs(end) < model.infinity() for end in old]
         if all(finite) and old[0] != old[1]:
@@ -115,14 +116,14 @@ def _change_sides(model: Model, name: str, side: Side) -> None:
                 f"constraint {name} has the two sides {old[0]:g} and {old[1]:g}: give a pair, with"
                 " None for a side that stays."
             )
-        side = (side if finite[0] else None, side if finite[1] else None)
+        side = tuple(side if exists else None for exists in finite)
     new = _interval(side, old, f"the sides of {name}")
     if kind in ROW_HANDLERS:
-        rewrite(model, found[0], new)
+        rewrite(model, constraint, new)
         return
     lower, upper = _clipped(model, new)
-    model.chgLhs(found[0], lower)
-    model.chgRhs(found[0], upper)
+    model.chgLhs(constraint, lower)
+    model.chgRhs(constraint, upper)
 
 
 def _change_bounds(model: Model, variable: Variable, interval: Side) -> None:
@@ -141,8 +142,7 @@ def _interval(new: tuple[float | None, ...], old: Pair, what: str) -> Pair:
     """A pair with the old numbers in place of None."""
     if len(new) != 2:
         raise ProblemError(f"{what} are a pair (lower, upper), not {new!r}.")
-    lower = old[0] if new[0] is None else float(new[0])
-    upper = old[1] if new[1] is None else float(new[1])
+    lower, upper = (float(kept if end is None else end) for end, kept in zip(new, old, strict=True))
     if not lower <= upper:
         raise ProblemError(f"{what} would be {lower:g} and {upper:g}: give lower <= upper.")
     return lower, upper

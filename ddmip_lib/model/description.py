@@ -170,7 +170,7 @@ class Description:
         """
         name = type(value).__name__
         if type(value) is bytes:
-            return _hash(name, value)
+            return _hash(name, hashlib.sha256(value).digest())
         if type(value) in PLAIN_TYPES:
             return _hash(name, repr(value))
         key = id(value)
@@ -252,8 +252,7 @@ def _program(value: torch.fx.GraphModule) -> Iterable[Any]:
 def _function(value: types.FunctionType) -> Iterable[Any]:
     """A function: its code, and all values that the code may read."""
     code = value.__code__
-    cells = value.__closure__ or ()
-    enclosed = [[] if cell == types.CellType() else [cell.cell_contents] for cell in cells]
+    enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
     names, global_names = _names(code)
     read = sorted(global_names & value.__globals__.keys())
     globals_read = {name: _global(value.__globals__[name], names) for name in read}
@@ -283,12 +282,7 @@ def _object(value: Any) -> Iterable[Any]:
 
 
 def _hash(*parts: str | bytes) -> bytes:
-    found = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.digest()
+    return hashlib.sha256(repr(parts).encode()).digest()
 
 
 def _package(module: str) -> str:

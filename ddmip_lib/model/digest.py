@@ -59,37 +59,26 @@ def digest_of(
     str
         Hexadecimal digits.
     """
-    parts = [
-        milp.sign,
-        milp.offset,
-        milp.cost,
-        milp.lower,
-        milp.upper,
-        milp.integer,
-        milp.row_lower,
-        milp.row_upper,
-        milp.rows.data,
-        milp.rows.indices,
-        milp.rows.indptr,
-    ]
+    names = ("sign", "offset", "cost", "lower", "upper", "integer", "row_lower", "row_upper")
+    parts = [getattr(milp, name) for name in names]
+    parts += [milp.rows.data, milp.rows.indices, milp.rows.indptr]
     for predictor, place in zip(predictors, places, strict=True):
-        values = predictor.raw(_points(milp, place))
-        parts += [predictor.kind, _name_of(predictor.net), *place, *_signature(values)]
+        parts += [predictor.kind, _name_of(predictor.net), *place]
+        parts += _signature(milp, predictor, place)
     if milp.others:
         parts += [repr(milp.others), _text_of(model())]
     return Description().of(parts).hex()[:HEX_DIGITS]
 
 
-def _points(milp: MILP, place: Place) -> ndarray:
-    """Random points in the boxes of a network's samples, by a fixed seed."""
+def _signature(milp: MILP, predictor: Predictor, place: Place) -> tuple[str, ndarray]:
+    """Values of a network at random points in the boxes of its samples, by a fixed seed, up to
+    rounding: six digits of the largest one, and all relative to it.
+    """
     index, constant, _ = place
     ends = np.clip([milp.lower, milp.upper], -LARGEST_BOUND, LARGEST_BOUND)
     lower, upper = np.where(index >= 0, ends[:, index], constant)
-    return random_samples(lower, upper, RANDOM_POINTS, np.random.default_rng(0))
-
-
-def _signature(values: ndarray) -> tuple[str, ndarray]:
-    """Values up to rounding: six digits of the largest one, and all relative to it."""
+    points = random_samples(lower, upper, RANDOM_POINTS, np.random.default_rng(0))
+    values = predictor.raw(points)
     size = np.abs(values[np.isfinite(values)]).max(initial=0.0)
     with np.errstate(all="ignore"):
         return f"{size:.5e}", np.floor(1e6 * (values / (size or 1.0)) + CUT_OFFSET)

@@ -115,10 +115,6 @@ class Incumbent:
         """Units of constraints, bounds and objective."""
         return self.verifier.units
 
-    def missed(self, values: ndarray) -> tuple[ndarray, ndarray]:
-        """Return the violations of constraints and of bounds, in their units."""
-        return self.verifier.missed(values)
-
     def better(self, objective: float) -> bool:
         """Return whether an objective would be an improvement."""
         return self.verifier.better(objective, self.objective)
@@ -207,7 +203,11 @@ class Incumbent:
     def consider_start(
         self, start: Start | None, time_limit: float, repair: Repair | None = None
     ) -> None:
-        """Submit the problem's start; `self.start` states what it violates.
+        """Submit the problem's start, and restore its feasibility if it violates a constraint.
+
+        Candidates are the whole point if it is given, then its inputs with the other variables
+        solved for, then, where neither is feasible, points close to it by `repair`. The attribute
+        `start` states what the start violates and whether it was repaired.
 
         Parameters
         ----------
@@ -221,7 +221,27 @@ class Incumbent:
         if start is None or time_limit <= 0 or self.start:  # an infeasible one is reported once
             return
         seconds = min(MAX_SECONDS_FOR_START, START_TIME_FRACTION * time_limit)
-        self.start = _submit_start(self, start, seconds, repair)
+        values, decided = _assignment(self.instance, start)
+        checks = []
+        if self.instance.known and decided.all():
+            checks.append(self.consider(values))
+        completed = self.completer.complete(start, seconds)
+        if completed is not None:
+            checks.append(self.consider(completed))
+        feasible = any(check.feasible for check in checks)
+        found = []
+        if np.isfinite(values).all():
+            values, decided = map(self.instance.restrict, (values, decided))
+            found = violations(self.verifier.stated, values, known=decided)
+        if feasible and not found:
+            return
+        text = str(found[0]) if found else _unlisted_violation(self.instance, checks)
+        if len(found) > 1:
+            text += f" ({len(found) - 1} more)"
+        if not feasible and repair is not None:
+            feasible = repair(self, start, seconds)
+        self.start = f"{text}; {_outcome(self, start, feasible, repair is not None)}"
+        logger.warning("The start fails: %s.", self.start)
 
     def point(self) -> dict[str, Any]:
         """Return the fields of a `Solution` that describe the incumbent or the nearest point."""
@@ -240,38 +260,6 @@ class Incumbent:
             "values": values,
             "verification": self.check,
         }
-
-
-def _submit_start(incumbent: Incumbent, start: Start, seconds: float, repair: Repair | None) -> str:
-    """Submit a start to the incumbent, and restore its feasibility if it violates a constraint.
-
-    Candidates are the whole point if it is given, then its inputs with the other variables solved
-    for, then, where neither is feasible, points close to it by `repair`. Returns what the start
-    violates and whether it was repaired; an empty text for a feasible start.
-    """
-    instance = incumbent.instance
-    values, decided = _assignment(instance, start)
-    checks = []
-    if instance.known and decided.all():
-        checks.append(incumbent.consider(values))
-    completed = incumbent.completer.complete(start, seconds)
-    if completed is not None:
-        checks.append(incumbent.consider(completed))
-    feasible = any(check.feasible for check in checks)
-    found = []
-    if np.isfinite(values).all():
-        values, decided = map(instance.restrict, (values, decided))
-        found = violations(incumbent.verifier.stated, values, known=decided)
-    if feasible and not found:
-        return ""
-    text = str(found[0]) if found else _unlisted_violation(instance, checks)
-    if len(found) > 1:
-        text += f" ({len(found) - 1} more)"
-    if not feasible and repair is not None:
-        feasible = repair(incumbent, start, seconds)
-    text += f"; {_outcome(incumbent, start, feasible, repair is not None)}"
-    logger.warning("The start fails: %s.", text)
-    return text
 
 
 def _assignment(instance: Instance, start: Start) -> tuple[ndarray, ndarray]:

@@ -6,7 +6,7 @@ import copy
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -162,25 +162,6 @@ class Predictor:
         """
         return raw
 
-    def mistakes(self, given: ndarray, raw: ndarray, sizes: ndarray) -> Mistakes:
-        """Measure how far given outputs are from those of the network.
-
-        Parameters
-        ----------
-        given : numpy.ndarray
-            Values of the output variables.
-        raw : numpy.ndarray
-            Values of the network at the same samples.
-        sizes : numpy.ndarray
-            Magnitudes of the output variables, by which errors are divided.
-
-        Returns
-        -------
-        Mistakes
-            The largest error of the predictions, or the number of wrong classes.
-        """
-        return Mistakes(error=float((np.abs(given - raw) / np.maximum(sizes, np.abs(raw))).max()))
-
     def output_or_logit(
         self,
         model: Model,
@@ -218,24 +199,6 @@ class Predictor:
         return y
 
 
-class Mistakes(NamedTuple):
-    """Differences between given outputs and those of a network.
-
-    Attributes
-    ----------
-    error
-        The largest relative error of a prediction.
-    wrong
-        Number of wrong classes.
-    smallest_logit
-        The smallest absolute value of a logit.
-    """
-
-    error: float = 0.0
-    wrong: int = 0
-    smallest_logit: float = np.inf
-
-
 class Regression(Predictor):
     """The constraint $y = f(x)$."""
 
@@ -254,10 +217,6 @@ class Classification(Predictor):
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(raw)
-
-    def mistakes(self, given: ndarray, raw: ndarray, sizes: ndarray) -> Mistakes:
-        wrong = int((np.abs(given - self.outputs_of(raw)) > 0.5).sum())
-        return Mistakes(wrong=wrong, smallest_logit=float(np.abs(raw).min()))
 
     def output_or_logit(
         self,

@@ -231,8 +231,8 @@ class NeuralMIP:
         if is_estimator(net):
             net, columns = _network_of(net)
             inputs = columns.matrix(inputs)
-        module = as_module(net)
-        network = frozen_double(module)
+        net = as_module(net)
+        network = frozen_double(net)
         kind = KINDS[output]
         inputs = own_variables(inputs, self.translated)
         outputs = own_variables(outputs, self.translated)
@@ -240,16 +240,16 @@ class NeuralMIP:
         shape = x.shape[0], output_width(network, x.shape[1])
         y = with_variables(self.model, _output_matrix(outputs, shape))
         check_variables(self.model, self.predictors, x, y, kind.gives_class)
-        label = getattr(module, "original_name", type(module).__name__)
+        label = getattr(net, "original_name", type(net).__name__)
         network = validated_network(network, *box(x), kind.gives_class)
         name = f"{label}{len(self.predictors)}"
         x = tie_expressions(self.model, x, f"{name}_input")
         if columns is not None:
             columns.choose_categories(self.model, x, name)
         if outputs is None:
-            vtype = "B" if kind.gives_class else "C"
-            lower = 0 if kind.gives_class else None
-            y = self.model.addMatrixVar(shape, name, vtype, lower)
+            y = self.model.addMatrixVar(
+                shape, name, *(("B", 0) if kind.gives_class else ("C", None))
+            )
         predictor = kind(network, x, matrix_of(y), label)
         warn_of_outputs(predictor, self.model.infinity())
         warn_of_steps(predictor)
@@ -493,14 +493,7 @@ class NeuralMIP:
         )
 
     def __repr__(self) -> str:
-        self._require_variables()
-        model = self.model
-        sense = model.getObjectiveSense().replace("ize", "ise")
-        integers = sum(is_integral(v) for v in model.getVars())
-        return self._summary(sense, len(model.getVars()), integers, model.getNConss())
-
-    def _summary(self, sense: str, variables: int, integers: int, constraints: int) -> str:
-        """The name, and lines about the model and each predictor."""
+        sense, variables, integers, constraints = self._size()
         lines = [
             f"{type(self).__name__} {self.name}".rstrip(),
             f"  {sense}, {variables} variables ({integers} integer),"
@@ -515,6 +508,13 @@ class NeuralMIP:
                 f"{interval}"
             )
         return "\n".join(lines)
+
+    def _size(self) -> tuple[str, int, int, int]:
+        """The sense, and numbers of variables, of integer ones and of constraints."""
+        self._require_variables()
+        variables = self.model.getVars()
+        sense = self.model.getObjectiveSense().replace("ize", "ise")
+        return sense, len(variables), sum(map(is_integral, variables)), self.model.getNConss()
 
     def _remarks(self, predictor: Predictor) -> tuple[str, str]:
         """Number of free inputs, and the interval of the outputs' bounds, if they have any."""

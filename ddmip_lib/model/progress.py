@@ -6,6 +6,7 @@ and ends of iterations at level INFO, infeasible starts at level WARNING.
 
 import logging
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ class Problem(Protocol):
     predictors: list[Predictor]
 
 
+@dataclass(eq=False)
 class ProgressLine:
     """Context manager that shows and logs what `report_incumbent` and `report_progress` report.
 
@@ -49,7 +51,7 @@ class ProgressLine:
     Attributes
     ----------
     doing
-        Name of the method or proof in progress.
+        Name of the method or proof in progress, empty for the method itself.
     sign
         1 for a minimisation, -1 for a maximisation, None before the first report.
     best, bound
@@ -66,23 +68,26 @@ class ProgressLine:
     'a method  best 50.5083  bound 48  gap 4.97 %'
     """
 
-    def __init__(self, problem: Problem, method: str, began: float, visible: bool) -> None:
-        self.predictors = problem.predictors
-        self.method = method
-        self.began = began
-        self.visible = visible
-        self.doing = method
-        self.sign: float | None = None
-        self.best: float | None = None
-        self.bound: float | None = None
-        self.violation = np.inf
-        self._logged_best: float | None = None
-        self._logged_gap = np.inf
-        self._bar: Any = None
+    problem: Problem
+    method: str
+    began: float
+    visible: bool
+    doing: str = ""
+    sign: float | None = None
+    best: float | None = None
+    bound: float | None = None
+    violation: float = np.inf
+    _logged_best: float | None = None
+    _logged_gap: float = np.inf
+    _bar: Any = None
 
     def __enter__(self) -> Self:
         outer = _current.get()
-        self._outer = outer if outer is not None and outer.predictors is self.predictors else None
+        self._outer = (
+            outer
+            if outer is not None and outer.problem.predictors is self.problem.predictors
+            else None
+        )
         self._active = self._outer is None and (self.visible or logger.isEnabledFor(logging.INFO))
         if self._active and self.visible:
             from tqdm.auto import tqdm  # takes a while to import
@@ -96,9 +101,9 @@ class ProgressLine:
     def __exit__(self, *_: Any) -> None:
         _current.reset(self._token)
         if self._outer is not None:
-            self._outer.doing = self._outer.method
+            self._outer.doing = ""
         elif self._active:
-            self.doing = self.method
+            self.doing = ""
             self.report(turn=True)
             if self._bar is not None:
                 self._bar.close()
@@ -131,7 +136,8 @@ class ProgressLine:
 
     def text(self) -> str:
         """Return seconds, method, best objective or violation, bound and gap."""
-        label = self.method if self.doing == self.method else f"{self.method}: {self.doing}"
+        plain = self.doing in ("", self.method)
+        label = self.method if plain else f"{self.method}: {self.doing}"
         parts = [f"{now() - self.began:.1f} s", label, self._objective_text()]
         bound = self.bound
         if self.best is None or bound is None:
@@ -167,7 +173,7 @@ def report_incumbent(instance: Instance, objective: float | None, violation: flo
         Violation of the nearest point.
     """
     line = _current.get()
-    if line is None or line.predictors is not instance.stated.predictors:
+    if line is None or line.problem.predictors is not instance.stated.predictors:
         return
     sign = instance.milp.sign
     line.sign = sign

@@ -69,6 +69,7 @@ class Report:
         return "\n  ".join(lines)
 
 
+@dataclass(eq=False)
 class Nearest:
     """The least infeasible of all points that failed verification.
 
@@ -88,10 +89,9 @@ class Nearest:
         The point and its verification, None before the first one.
     """
 
-    def __init__(self, verifier: Verifier) -> None:
-        self.verifier = verifier
-        self.distance = np.inf
-        self.point: tuple[ndarray, Verification] | None = None
+    verifier: Verifier
+    distance: float = np.inf
+    point: tuple[ndarray, Verification] | None = None
 
     def consider(self, values: ndarray, check: Verification) -> None:
         """Keep a point if it is less infeasible than the one before.
@@ -118,7 +118,7 @@ class Nearest:
         values, check = self.point
         found = []
         if np.isfinite(values).all():
-            found = violations(self.verifier, values, check.tolerance)
+            found = violations(self.verifier, values)
         found += [Violation(f"perhaps {name}") for name in check.other_violations]
         if not found:
             found = [Violation(check.worst)]
@@ -152,7 +152,6 @@ def violations_by_tolerance(verifier: Verifier, values: ndarray) -> tuple[ndarra
 def violations(
     verifier: Verifier,
     values: ndarray,
-    tolerance: float = TOLERANCE,
     known: ndarray | None = None,
 ) -> list[Violation]:
     """Return the constraints, bounds and integrality conditions that a point violates.
@@ -163,8 +162,6 @@ def violations(
         Verifies full assignments of the problem.
     values
         A full assignment of finite numbers.
-    tolerance
-        Feasibility tolerance.
     known
         Mask of variables: violations are returned only if these variables alone cause them,
         whatever the values of the others within their bounds.
@@ -180,13 +177,13 @@ def violations(
     judged, relative = violations_by_tolerance(verifier, values)
     if known is not None:
         activity = _nearest_activity(milp, rounded, known)
-        units = verifier.units.rows(np.abs(rounded))
-        judged[: milp.n_rows] = excess(activity, *milp.sides) / units
+        judged[: milp.n_rows] = excess(activity, *milp.sides)
+        judged[: milp.n_rows] /= verifier.units.rows(np.abs(rounded))
         judged[milp.n_rows :] *= np.tile(known, 2)
-    violated = np.flatnonzero(judged > tolerance)
+    violated = np.flatnonzero(judged > TOLERANCE)
     violated = violated[np.argsort(-relative[violated], kind="stable")]
-    kinds = np.where(verifier.instance.is_output, "output ", "variable ")
-    variables = np.char.add(kinds, milp.names).tolist()
+    variables = np.where(verifier.instance.is_output, "output ", "variable ")
+    variables = np.char.add(variables, milp.names).tolist()
     names = [f"constraint {name}" for name in milp.row_names]
     names += [*variables, *(f"integer {name}" for name in variables)]
     value = np.concatenate([activity, rounded, values])

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from ..errors import ProblemError, of_extra
 from ..renamed import Details
+from .goal import Goal
 from .log import Log, LogEntry
 from .point_files import plain, read_json, write_sol
 from .report import Report, Violation
@@ -489,13 +490,9 @@ def contradiction(solution: Solution, status: str | None = None) -> str:
             f"the status is {status}, which takes an objective and a bound: {shown(objective)} and"
             f" {shown(bound)}."
         )
-    unit = abs(objective)
-    if solution.verification is not None:
-        unit = max(unit, solution.verification.objective_unit)
-    allowed = CLOSED * unit
-    if status == "optimal":
-        allowed = max(allowed, OPTIMAL_GAP * abs(objective))
-    if status == "gap_limit" or abs(objective - bound) <= allowed:
+    unit = max(abs(objective), getattr(solution.verification, "objective_unit", 0.0))
+    goal = Goal(OPTIMAL_GAP if status == "optimal" else CLOSED)
+    if status == "gap_limit" or abs(objective - bound) <= goal.allowed(objective, unit):
         return ""
     return (
         f"the status is {status}, and the bound {bound:.9g} leaves a gap to the objective"

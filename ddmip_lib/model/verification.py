@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from numpy import ndarray
@@ -12,7 +11,6 @@ from ..errors import ProblemError
 from ..programs.scip import copy_model, excess, fix
 from .instance import Instance
 from .network_checks import not_finite
-from .predictor import Mistakes
 from .scaling import Units
 
 TOLERANCE = 1e-6
@@ -82,19 +80,6 @@ class Verification:
         )
         return violation <= self.tolerance and self.wrong_classes == 0 and not self.other_violations
 
-    @classmethod
-    def impossible(cls, why: str, tolerance: float) -> Self:
-        """Return the verification of a point at which a network has no finite value.
-
-        Parameters
-        ----------
-        why
-            Which network has no finite value, and where.
-        tolerance
-            Feasibility tolerance.
-        """
-        return cls(float("nan"), 0.0, 0.0, 0.0, float("inf"), 0, None, (), why, tolerance)
-
     def __bool__(self) -> bool:
         return self.feasible
 
@@ -149,15 +134,13 @@ class Verifier:
         improvement = IMPROVEMENT * self.units.objective(old)
         return self.instance.milp.sign * (new - old) < -improvement
 
-    def check(self, values: ndarray, tolerance: float = TOLERANCE) -> Verification:
+    def check(self, values: ndarray) -> Verification:
         """Verify a full assignment, by the values of the user's variables in it.
 
         Parameters
         ----------
         values
             One value for each variable; NaN and infinity are allowed for outputs only.
-        tolerance
-            Feasibility tolerance.
 
         Returns
         -------
@@ -170,29 +153,28 @@ class Verifier:
             If `values` has the wrong shape, or lacks the value of a variable.
         """
         if self.stated is not self:
-            return self.stated.check(self.instance.restrict(values), tolerance)
+            return self.stated.check(self.instance.restrict(values))
         self._require_values(values)
         rounded = self.instance.rounded(values)
         raws = self.instance.raw_outputs(rounded)
         undefined = self._undefined(rounded, raws)
         if undefined:
-            return Verification.impossible(undefined, tolerance)
+            return Verification(np.nan, 0.0, 0.0, 0.0, np.inf, 0, None, (), undefined)
         linear = [*self.missed(rounded), np.abs(values - rounded)]
         constraints, bounds, integrality = map(_largest, linear)
-        outputs = self._mistakes(rounded, raws)
+        error, wrong, smallest_logit = self._mistakes(rounded, raws)
         objective = self.instance.milp.objective(rounded)
-        linear_holds = max(constraints, bounds) <= tolerance
+        linear_holds = max(constraints, bounds) <= TOLERANCE
         return Verification(
             objective=objective,
             row_violation=constraints,
             bound_violation=bounds,
             integrality_violation=integrality,
-            output_error=outputs.error,
-            wrong_classes=outputs.wrong,
-            smallest_logit=None if outputs.smallest_logit == np.inf else outputs.smallest_logit,
+            output_error=error,
+            wrong_classes=wrong,
+            smallest_logit=smallest_logit,
             other_violations=self._other_violations(rounded) if linear_holds else (),
-            worst=self._worst(linear, outputs, tolerance),
-            tolerance=tolerance,
+            worst=self._worst(linear, wrong > 0 or error > TOLERANCE),
             objective_unit=self.units.objective(objective),
         )
 
@@ -215,25 +197,28 @@ class Verifier:
                 return not_finite(predictor.net, x)
         return "" if np.isfinite(values).all() else "an output variable has no finite value"
 
-    def _mistakes(self, values: ndarray, raws: list[ndarray]) -> Mistakes:
-        """The differences between the output variables and the networks, over all predictors."""
-        sizes = self.units.sizes
-        networks = zip(self.instance.networks, raws, strict=True)
-        errors, wrong, logits = zip(
-            *(p.mistakes(values[m.output], raw, sizes[m.output]) for (p, m), raw in networks),
-            strict=True,
-        )
-        return Mistakes(max(errors), sum(wrong), min(logits))
+    def _mistakes(self, values: ndarray, raws: list[ndarray]) -> tuple[float, int, float | None]:
+        """The largest relative error of a prediction, the number of wrong classes, and the smallest
+        absolute value of a logit.
+        """
+        outputs = self.instance.outputs
+        classes = self.instance.classes
+        raw = np.concatenate(raws, axis=None)
+        differences = np.abs(values[outputs] - np.where(classes, raw > 0, raw))
+        errors = differences / np.maximum(self.units.sizes[outputs], np.abs(raw))
+        logits = np.abs(raw[classes])
+        smallest_logit = float(logits.min()) if len(logits) else None
+        return _largest(errors[~classes]), int((differences[classes] > 0.5).sum()), smallest_logit
 
-    def _worst(self, linear: list[ndarray], outputs: Mistakes, tolerance: float) -> str:
+    def _worst(self, linear: list[ndarray], outputs_differ: bool) -> str:
         """What is violated most, of the first kind of violation that there is; or empty."""
         milp = self.instance.milp
         kinds = ("constraint", "bound of", "integrality of")
         names_of_kinds = (milp.row_names, milp.names, milp.names)
         for violation, kind, names in zip(linear, kinds, names_of_kinds, strict=True):
-            if _largest(violation) > tolerance:
+            if _largest(violation) > TOLERANCE:
                 return f"{kind} {names[int(violation.argmax())]}"
-        if outputs.wrong or outputs.error > tolerance:
+        if outputs_differ:
             return "an output variable differs from the output of its network"
         return ""
 

@@ -75,7 +75,7 @@ class GeneralColumns(Columns):
         values
             A full assignment with the networks' true outputs.
         """
-        missed, outside = self.incumbent.missed(values)
+        missed, outside = self.incumbent.verifier.missed(values)
         violated = self.row_member.T @ (missed[~self.structure.coupling] > TOLERANCE)
         violated = violated + self.member.T @ (outside > TOLERANCE)
         blocks = np.flatnonzero(violated == 0)
