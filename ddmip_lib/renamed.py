@@ -23,10 +23,10 @@ Result = TypeVar("Result")
 Class = TypeVar("Class", bound=type)
 
 
-def warn(old: str, new: str, stacklevel: int = 3) -> None:
+def warn(old: str, new: str) -> None:
     """Warn that `old` is now called `new`."""
     message = f"{old} is now {new}; the old name ends with version 0.4."
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def renamed_keywords(

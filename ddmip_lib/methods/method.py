@@ -127,10 +127,9 @@ def infeasible_solution(run: Run) -> Solution | None:
     incumbent = run.incumbent()
     if incumbent.nearest.point is None:
         milp = run.instance.milp
-        finite = np.clip(0.0, milp.lower, milp.upper)
-        low = np.where(np.isfinite(milp.lower), milp.lower, finite)
-        high = np.where(np.isfinite(milp.upper), milp.upper, finite)
-        incumbent.consider(0.5 * low + 0.5 * high)
+        ends = np.stack([milp.lower, milp.upper])
+        finite = np.where(np.isfinite(ends), ends, np.clip(0.0, *ends))
+        incumbent.consider((0.5 * finite).sum(axis=0))
     if incumbent.values is not None:
         raise ProofError(
             "output ranges prove that no point is feasible, and one was verified: please report"

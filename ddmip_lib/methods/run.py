@@ -203,7 +203,7 @@ class Run:
             If the point is not feasible.
         """
         incumbent = self.incumbent(with_start=False)
-        values = None if solution is None else solution.values
+        values = getattr(solution, "values", None)
         if values is not None and not incumbent.consider(values).feasible:
             raise ProblemError(
                 "the solution is not feasible for this problem: pass the problem that was solved."

@@ -151,8 +151,7 @@ class Description:
     def __init__(self) -> None:
         self.complete = True
         self._followed = 0
-        self._done: dict[int, bytes] = {}
-        self._kept: list[Any] = []  # so that no address is used twice
+        self._done: dict[int, tuple[bytes, Any]] = {}  # values too: no address is used twice
         self._enclosing: dict[int, int] = {}
 
     def of(self, value: Any) -> bytes:
@@ -175,7 +174,7 @@ class Description:
             return _hash(name, repr(value))
         key = id(value)
         if key in self._done:
-            return self._done[key]
+            return self._done[key][0]
         if key in self._enclosing:  # a cycle: described by its depth
             return _hash("again", str(self._enclosing[key]))
         self._enclosing[key] = len(self._enclosing)
@@ -186,8 +185,7 @@ class Description:
             found = _hash("not described", name)
         finally:
             del self._enclosing[key]
-        self._done[key] = found
-        self._kept.append(value)
+        self._done[key] = (found, value)
         return found
 
     def _parts(self, value: Any) -> Iterable[Any]:

@@ -51,11 +51,6 @@ class InputMap:
         """Return the box of the inputs of all samples, by bounds of all variables."""
         return Box(torch.tensor(self.at(lower)), torch.tensor(self.at(upper)))
 
-    def put(self, values: ndarray, x: ndarray) -> None:
-        """Write an input matrix into a full assignment."""
-        variable = self.index >= 0
-        values[self.index[variable]] = x[variable]
-
 
 @dataclass(frozen=True)
 class Original:
@@ -296,7 +291,8 @@ class Instance:
         """
         values = np.full(self.milp.n_variables, rest)
         for mapping, x in zip(self.maps, inputs, strict=True):
-            mapping.put(values, x)
+            variable = mapping.index >= 0
+            values[mapping.index[variable]] = x[variable]
         return values
 
     def rounded(self, values: ndarray) -> ndarray:

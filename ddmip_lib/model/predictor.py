@@ -145,7 +145,7 @@ class Predictor:
         numpy.ndarray
             Predictions or classes; NaN where a logit is NaN or infinite.
         """
-        return raw
+        return np.where(np.isfinite(raw), raw > 0, np.nan) if self.gives_class else raw
 
     def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
         """Convert values of the network to differentiable approximations of the outputs.
@@ -160,7 +160,7 @@ class Predictor:
         torch.Tensor
             Predictions, or the sigmoid of the logits.
         """
-        return raw
+        return torch.sigmoid(raw) if self.gives_class else raw
 
     def output_or_logit(
         self,
@@ -196,7 +196,15 @@ class Predictor:
         pyscipopt.Variable
             The output variable of a regression, the logit of a class.
         """
-        return y
+        if not self.gives_class:
+            return y
+        below = min(ends[0], 0.0)
+        above = max(ends[1], margin)
+        logit = model.addVar(lb=below, ub=above)
+        model.addCons(logit >= below + (margin - below) * y)
+        if not milp.is_monotone(at):
+            model.addCons(logit <= above * y)
+        return logit
 
 
 class Regression(Predictor):
@@ -211,29 +219,6 @@ class Classification(Predictor):
 
     kind = "classification"
     gives_class = True
-
-    def outputs_of(self, raw: ndarray) -> ndarray:
-        return np.where(np.isfinite(raw), raw > 0, np.nan)
-
-    def surrogate(self, raw: torch.Tensor) -> torch.Tensor:
-        return torch.sigmoid(raw)
-
-    def output_or_logit(
-        self,
-        model: Model,
-        y: Variable,
-        milp: MILP,
-        at: int,
-        ends: tuple[float, float],
-        margin: float,
-    ) -> Variable:
-        below = min(ends[0], 0.0)
-        above = max(ends[1], margin)
-        logit = model.addVar(lb=below, ub=above)
-        model.addCons(logit >= below + (margin - below) * y)
-        if not milp.is_monotone(at):
-            model.addCons(logit <= above * y)
-        return logit
 
 
 KINDS: dict[str, type[Predictor]] = {kind.kind: kind for kind in (Regression, Classification)}

@@ -100,8 +100,10 @@ class Units:
         n_stated = instance.stated.milp.n_rows
         self.row[n_stated:] = np.maximum(self.row[n_stated:], 1.0)  # SCIP's tolerance is absolute
         self.row[entries_per_row(milp, ~milp.integer) == 0] = 0.0
-        self.lower = self._bounds(milp.lower)
-        self.upper = self._bounds(milp.upper)
+        finite = finite_size(np.stack([milp.lower, milp.upper]))
+        rounding = self.rounding * (self.sizes + finite)
+        units = np.where(self.exact, rounding, np.maximum(self.sizes, finite))
+        self.lower, self.upper = units
 
     def rows(self, values: ndarray) -> ndarray:
         """Return the unit of every constraint at a point, with its rounding errors.
@@ -113,12 +115,6 @@ class Units:
         """
         terms = self.coefficients @ np.minimum(values, self.max_term) + self.side
         return self.row + self.rounding * terms + MIN_UNIT
-
-    def _bounds(self, ends: ndarray) -> ndarray:
-        """The units of the lower or of the upper bounds."""
-        finite = finite_size(ends)
-        exact = self.rounding * (self.sizes + finite)
-        return np.where(self.exact, exact, np.maximum(self.sizes, finite))
 
     def objective(self, values: ndarray | float) -> float:
         """Return the unit of differences between objectives and bounds.
