@@ -103,13 +103,12 @@ class Method:
         """
         run = start_run(problem, time_limit, seed, on_point, self.callback, self.method)
         self.prepare(run)
-        return run.finish(
-            lambda: self._checked(run), lambda status: self.interrupted(run, status), progress
-        )
 
-    def _checked(self, run: Run) -> Solution:
-        infeasible = infeasible_solution(run) if self.checks_ranges_first else None
-        return infeasible or self.run(run)
+        def checked_run() -> Solution:
+            infeasible = infeasible_solution(run) if self.checks_ranges_first else None
+            return infeasible or self.run(run)
+
+        return run.finish(checked_run, lambda status: self.interrupted(run, status), progress)
 
 
 def infeasible_solution(run: Run) -> Solution | None:

@@ -83,9 +83,7 @@ class Incumbent:
         self.on_point = on_point
         self.completer = Completer(instance, onoff)
         self.verifier = Verifier(instance)
-        self._screen = self.verifier
-        if screen_on is not None:
-            self._screen = Verifier(instance.on_device(screen_on))
+        self._screen = Verifier(instance.on_device(screen_on)) if screen_on else self.verifier
         self._screened: list[tuple[ndarray, Verification]] = []
         self.check: Verification | None = None
         self.values: ndarray | None = None

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import ProblemError
 from ..programs.scip import copy_model, is_integral, matrix_of, require_copyable, require_unsolved
-from .blocks import Blocks, Mode
+from .blocks import Blocks
 from .changes import Changes, change_model
 from .exported import Network, as_module, is_estimator
 from .files import File, read_map, read_model_file
@@ -395,7 +395,19 @@ class NeuralMIP:
                 f"set_blocks needs Blocks, not {type(blocks).__name__}: see ddmip_lib.pricing."
             )
         for t, mode in enumerate(blocks.modes):
-            self._check_mode(t, mode)
+            if not 0 <= mode.predictor < len(self.predictors):
+                raise ProblemError(
+                    f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}."
+                )
+            predictor = self.predictors[mode.predictor]
+            n, p = predictor.inputs.shape
+            q = predictor.outputs.shape[1]
+            if mode.base.shape[1] != p or not ((mode.row >= 0) & (mode.row < n)).all():
+                raise ProblemError(f"mode {t}: rows and inputs must fit its predictor, {n} x {p}.")
+            if q != 1:
+                raise ProblemError(
+                    f"mode {t}: its network has {q} outputs; blocks need networks with one."
+                )
         self.blocks = blocks
 
     def verify(self, point: Solution | ndarray) -> Verification:
@@ -469,22 +481,6 @@ class NeuralMIP:
                         f"a variable of network {p.name} was deleted from the model: build model"
                         " and problem again without it, or fix it by its bounds."
                     )
-
-    def _check_mode(self, t: int, mode: Mode) -> None:
-        """Raise an error if mode number t does not fit its predictor."""
-        if not 0 <= mode.predictor < len(self.predictors):
-            raise ProblemError(
-                f"mode {t} names predictor {mode.predictor}; there are {len(self.predictors)}."
-            )
-        predictor = self.predictors[mode.predictor]
-        n, p = predictor.inputs.shape
-        q = predictor.outputs.shape[1]
-        if mode.base.shape[1] != p or not ((mode.row >= 0) & (mode.row < n)).all():
-            raise ProblemError(f"mode {t}: rows and inputs must fit its predictor, {n} x {p}.")
-        if q != 1:
-            raise ProblemError(
-                f"mode {t}: its network has {q} outputs; blocks need networks with one."
-            )
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

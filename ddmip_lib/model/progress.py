@@ -138,14 +138,13 @@ class ProgressLine:
         """Return seconds, method, best objective or violation, bound and gap."""
         plain = self.doing in ("", self.method)
         label = self.method if plain else f"{self.method}: {self.doing}"
-        parts = [f"{now() - self.began:.1f} s", label, self._objective_text()]
-        bound = self.bound
-        if self.best is None or bound is None:
-            return "  ".join([*parts, f"bound {shown(bound)}"])
-        if self.sign is not None:  # a claimed bound may be beyond the best objective
-            bound = self.sign * min(self.sign * bound, self.sign * self.best)
+        head = f"{now() - self.began:.1f} s  {label}  {self._objective_text()}"
+        if self.best is None or self.bound is None:
+            return f"{head}  bound {shown(self.bound)}"
+        sign = self.sign or 1.0
+        bound = sign * min(sign * self.bound, sign * self.best)  # a claim may be beyond it
         gap = 100 * abs(self.best - bound) / max(1.0, abs(self.best))
-        return "  ".join([*parts, f"bound {shown(bound)}", f"gap {gap:.3g} %"])
+        return f"{head}  bound {shown(bound)}  gap {gap:.3g} %"
 
     def _objective_text(self) -> str:
         if self.best is not None:

@@ -120,7 +120,8 @@ class History(list[Any]):
         ImportError
             If pandas is not installed.
         """
-        return _frame({column: self[column] for column in self.columns})
+        columns = {column: self[column] for column in self.columns}
+        return of_extra("pandas", "frames", "to_frame()").DataFrame(columns)
 
     def __repr__(self) -> str:
         if not self:
@@ -130,10 +131,6 @@ class History(list[Any]):
             f"History: {len(self)} iterations, incumbent {last.incumbent:.6g}, "
             f"residuals {last.primal_residual:.1e} / {last.dual_residual:.1e}, rho {last.rho:.3g}"
         )
-
-
-def _frame(columns: dict[str, Any]) -> Any:
-    return of_extra("pandas", "frames", "to_frame()").DataFrame(columns)
 
 
 @dataclass(frozen=True)
@@ -250,10 +247,9 @@ class Solution(Bounded):
         object.__setattr__(self, "details", Details(self.details))  # renamed keys
         if self.status not in STATUSES:
             raise ValueError(f"unknown status {self.status!r}")
-        verified = self.verification is not None and self.verification.feasible
-        if self.objective is not None and not verified:
+        if self.objective is not None and not self.verification:
             raise ValueError("an objective may only be reported with a verification that holds")
-        checked = self.proof is not None and self.proof.checked
+        checked = self.proof and self.proof.checked
         if self.status in ("optimal", "gap_limit") and not checked:
             raise ValueError(
                 f"a solution may only be called {self.status} with a bound that was checked"
@@ -398,7 +394,8 @@ class Solution(Bounded):
             If pandas is not installed.
         """
         values = self.by_name()
-        return _frame({"variable": list(values), "value": list(values.values())})
+        columns = {"variable": list(values), "value": list(values.values())}
+        return of_extra("pandas", "frames", "to_frame()").DataFrame(columns)
 
     def by_name(self) -> dict[str, float]:
         """Return the value of each variable by its name, or by ``name#position`` if it is shared.

@@ -48,7 +48,10 @@ def check_variables(
         for variable, _ in terms:
             _require_own(variable, existing, "input")
             if variable.ptr() not in outputs | produced:
-                _require_bounded(variable, model.infinity())
+                if max(-variable.getLbOriginal(), variable.getUbOriginal()) >= model.infinity():
+                    raise ProblemError(
+                        f"input variable {variable.name} is unbounded: give it finite lb and ub."
+                    )
             elif not is_variable(entry):
                 raise ProblemError(
                     f"{variable.name} is an output of a network: pass it as an input by itself, or"
@@ -67,13 +70,6 @@ def check_variables(
             raise ProblemError(
                 f'{entry.name} carries a class and must be binary: add it with vtype="B".'
             )
-
-
-def _require_bounded(variable: Variable, infinity: float) -> None:
-    if variable.getLbOriginal() <= -infinity or variable.getUbOriginal() >= infinity:
-        raise ProblemError(
-            f"input variable {variable.name} is unbounded: give it finite lb and ub."
-        )
 
 
 def _require_own(variable: Variable, existing: set[int], role: str) -> None:
