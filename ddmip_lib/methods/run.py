@@ -418,8 +418,9 @@ class Run:
 def _with_log(solution: AnySolution) -> AnySolution:
     """Return a solution with a log; without one, its only entry states why the run ended."""
     reason = ENDED_BY_TIME_LIMIT if solution.status == "time_limit" else ENDED_BY_USER
-    names = ("method", "status", "objective", "bound", "seconds")
-    entry = LogEntry(*(getattr(solution, name) for name in names), reason)
+    objective = solution.objective
+    bound = solution.bound
+    entry = LogEntry(solution.method, solution.status, objective, bound, solution.seconds, reason)
     log = solution.details.get("log") or Log([entry])
     return replace(solution, details={**solution.details, "log": log})
 

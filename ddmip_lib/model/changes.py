@@ -116,7 +116,7 @@ def _change_sides(model: Model, name: str, side: Side) -> None:
                 f"constraint {name} has the two sides {old[0]:g} and {old[1]:g}: give a pair, with"
                 " None for a side that stays."
             )
-        side = tuple(side if exists else None for exists in finite)
+        side = (side if finite[0] else None, side if finite[1] else None)
     new = _interval(side, old, f"the sides of {name}")
     if kind in ROW_HANDLERS:
         rewrite(model, constraint, new)

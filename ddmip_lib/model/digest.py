@@ -25,7 +25,7 @@ LARGEST_BOUND = 1e30
 HEX_DIGITS = 16
 """Length of a digest."""
 
-_own_names: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+_own_names: WeakKeyDictionary[nn.Module, bytes] = WeakKeyDictionary()
 """Random names of networks that cannot be described: each is different from all others."""
 
 Place = tuple[ndarray, ndarray, ndarray]
@@ -90,7 +90,7 @@ def _name_of(net: nn.Module) -> bytes:
     found = description.of(net)
     if description.complete:
         return found
-    return found + _own_names.setdefault(net, secrets.token_hex(16)).encode()
+    return found + _own_names.setdefault(net, secrets.token_bytes())
 
 
 def _text_of(model: Model) -> bytes:

@@ -192,7 +192,7 @@ class Incumbent:
             inputs that were completed before.
         """
         inputs = self.instance.inputs(self.instance.rounded(values))
-        key = blake2b(np.concatenate(inputs, axis=None), digest_size=16).digest()
+        key = blake2b(np.concatenate(inputs, axis=None).tobytes(), digest_size=16).digest()
         if key not in self.completed:
             completed = self.completer.complete(inputs, seconds)
             self.completed[key] = self.consider(values if completed is None else completed)

@@ -45,7 +45,7 @@ def read_start(
         If shapes do not fit, or a network input has no finite value.
     """
     expected = [p.inputs.shape for p in predictors]
-    point = given[0] if len(given) == 1 else None
+    point: Any = given[0] if len(given) == 1 else None
     if isinstance(point, (str, os.PathLike)):
         point = _read_file(point, read())
     if isinstance(point, (Solution, Mapping)) or np.ndim(point) == 1:
