@@ -243,8 +243,8 @@ def _program(value: torch.fx.GraphModule) -> Iterable[Any]:
     """
     entries = _attributes(value)
     entries |= value._parameters | value._buffers | value._modules
-    names = HOOKS | {*re.findall(r"\w+", value.code)} - {"_guards_fn"}
-    return value.code, {name: entries[name] for name in sorted(names & entries.keys())}
+    names = {name for name in entries if name in value.code or name in HOOKS} - {"_guards_fn"}
+    return value.code, {name: entries[name] for name in sorted(names)}
 
 
 def _function(value: types.FunctionType) -> Iterable[Any]:
