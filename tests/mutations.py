@@ -273,8 +273,8 @@ MUTATIONS = [
     Mutation(
         "incumbent-not-verified",
         "ddmip_lib/model/incumbent.py",
-        "        if check.feasible and self.better(check.objective):\n            self.check = check",
-        "        if self.better(check.objective):\n            self.check = check",
+        "if check.feasible and self.better(check.objective):",
+        "if self.better(check.objective):",
         (GUARDS + "TestIncumbent::test_only_a_better_verified_point_takes_the_place",),
     ),
     Mutation(
