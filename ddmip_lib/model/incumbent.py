@@ -85,6 +85,7 @@ class Incumbent:
         self.verifier = Verifier(instance)
         self._screen = Verifier(instance.on_device(screen_on)) if screen_on else self.verifier
         self._screened: list[tuple[ndarray, Verification]] = []
+        self._confirmed: tuple[Verification | None, ndarray | None] = (None, None)
         self.check: Verification | None = None
         self.values: ndarray | None = None
         self.nearest = Nearest(self.verifier.stated)
@@ -134,10 +135,13 @@ class Incumbent:
         if self.on_point is not None:
             self.on_point(self.instance.stated.inputs(self.instance.restrict(values)))
         before = self.check
+        confirmed = self.check, self.values
         check = self._submit(values, self._screen)
         if self.check is not before:
             self.found.append((now() - self.began, check.objective))
             if self._screen is not self.verifier:
+                if not self._screened:
+                    self._confirmed = confirmed
                 self._screened.append((values, check))
         if self.check is not before or self.check is None:
             report_incumbent(self.instance, self.objective, self.nearest.distance)
@@ -161,7 +165,8 @@ class Incumbent:
         """
         if not self._screened:
             return
-        self.check = self.values = None
+        self.check = self._confirmed[0]
+        self.values = self._confirmed[1]
         for values, screened in reversed(self._screened):
             if not self.better(screened.objective):  # nor is any before it
                 break

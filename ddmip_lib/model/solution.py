@@ -292,7 +292,8 @@ class Solution(Bounded):
         del record["values"]
         record["variables"] = self.by_name() if self.found else None
         for name in ("proof", "verification", "nearest"):
-            record[name] = record[name] and vars(record[name])
+            if record[name] is not None:
+                record[name] = vars(record[name])
         columns = {name: self.history[name] for name in self.history.columns}
         record["history"] = {
             name: np.where(np.isfinite(column), column.astype(object), None)
