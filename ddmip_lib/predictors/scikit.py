@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy import ndarray
-from torch import nn
+from torch import Tensor, nn
 
 from ..bounds.activations import ACTIVATIONS
 from ..bounds.layer import linear_layer
@@ -22,6 +22,24 @@ Layers = list[tuple[ndarray, ndarray]]
 """Weight and bias of each layer."""
 
 
+class Monomials(nn.Module):
+    """Products of powers of the inputs, as PolynomialFeatures computes them.
+
+    Parameters
+    ----------
+    powers
+        The exponent of each input, in a row for each product.
+    """
+
+    def __init__(self, powers: ndarray) -> None:
+        super().__init__()
+        self.register_buffer("powers", torch.tensor(powers, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Evaluate the products at samples (n, p)."""
+        return (x[:, None, :] ** self.powers).prod(dim=2)
+
+
 def from_sklearn(estimator: Any) -> nn.Sequential:
     """Convert a fitted estimator to linear layers and activations; scalers become part of layers.
 
@@ -33,8 +51,9 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
     ----------
     estimator : sklearn estimator
         MLPRegressor, MLPClassifier, a linear or logistic model, each also in a ``Pipeline`` behind
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, and a ColumnTransformer of these
-        with OneHotEncoder or OrdinalEncoder; or a TransformedTargetRegressor with such a scaler.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PolynomialFeatures, and a
+        ColumnTransformer of scalers with OneHotEncoder or OrdinalEncoder; or a
+        TransformedTargetRegressor with such a scaler.
         A column of categories has an input for each category, which is 1 for the chosen one.
 
     Returns
@@ -54,6 +73,12 @@ def from_sklearn(estimator: Any) -> nn.Sequential:
     >>> from_sklearn(Fitted(coef_=[2.0, -1.0], intercept_=0.5))(torch.ones(1, 2).double()).item()
     1.5
     """
+    steps = getattr(estimator, "steps", [])
+    for place, (_, step) in enumerate(steps):
+        if type(step).__name__ == "PolynomialFeatures":
+            before = linear_layer(*map(torch.tensor, _affine_map(estimator[: place + 1])))
+            after = from_sklearn(estimator[place + 1 :])
+            return nn.Sequential(before, Monomials(step.powers_), after).eval()
     layers, activation = _read(estimator)
     modules: list[nn.Module] = []
     for weight, bias in layers:
@@ -89,11 +114,17 @@ def _read(estimator: Any) -> tuple[Layers, type[nn.Module]]:
 
 def _read_pipeline(pipeline: Any) -> tuple[Layers, type[nn.Module]]:
     layers, activation = _read(split_steps(pipeline)[1])
+    slopes, constants = _affine_map(pipeline)
+    weight, bias = layers[0]
+    layers[0] = weight @ slopes, bias + weight @ constants  # W (A x + s) + b
+    return layers, activation
+
+
+def _affine_map(pipeline: Any) -> tuple[ndarray, ndarray]:
+    """A and s, where the last step of a pipeline is given A x + s."""
     affine = [entry.affine() for entry in read_entries(pipeline)]
     slopes, constants = zip(*affine, strict=True)
-    weight, bias = layers[0]
-    layers[0] = weight @ np.array(slopes), bias + weight @ np.array(constants)  # W (A x + s) + b
-    return layers, activation
+    return np.array(slopes), np.array(constants)
 
 
 def _read_scaled_target(estimator: Any) -> tuple[Layers, type[nn.Module]]:

@@ -103,19 +103,32 @@ class TestWithSklearn:
                 shares / shares.sum(1, keepdims=True), model.predict_proba(X), atol=1e-9
             )
 
+    @pytest.mark.parametrize("interaction_only", [False, True])
+    def test_polynomial_features_between_scalers(self, interaction_only: bool) -> None:
+        from sklearn.linear_model import Ridge
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+        features = PolynomialFeatures(3, interaction_only=interaction_only)
+        model = make_pipeline(StandardScaler(), features, StandardScaler(), Ridge()).fit(X, Y)
+        np.testing.assert_allclose(said(model).ravel(), np.ravel(model.predict(X)), atol=1e-9)
+        x = torch.tensor(X[:5], dtype=torch.float64)
+        x[0, 0] = 0.0
+        assert torch.autograd.gradcheck(from_sklearn(model), x.requires_grad_())
+
     def test_what_is_no_network_is_refused_by_name(self) -> None:
         from sklearn.compose import TransformedTargetRegressor
         from sklearn.linear_model import LinearRegression
         from sklearn.neural_network import MLPRegressor
         from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
+        from sklearn.preprocessing import MinMaxScaler, SplineTransformer, StandardScaler
         from sklearn.tree import DecisionTreeRegressor
 
         for model, message in (
             (DecisionTreeRegressor().fit(X, Y), "DecisionTreeRegressor is no network.*black_box"),
             (
-                make_pipeline(PolynomialFeatures(), LinearRegression()).fit(X, Y),
-                "PolynomialFeatures cannot be folded",
+                make_pipeline(SplineTransformer(), LinearRegression()).fit(X, Y),
+                "SplineTransformer cannot be folded",
             ),
             (
                 make_pipeline(MinMaxScaler(clip=True), LinearRegression()).fit(X, Y),
