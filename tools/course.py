@@ -167,7 +167,7 @@ def _head(name: str, form: Any, course: Any) -> list[str]:
         "",
     ]
     if name != "one-day":
-        lines += ["## How it is graded", ""]
+        lines += ["## Grading criteria", ""]
         lines += [f"- {entry['share']} %: {entry['what']}" for entry in course["assessment"]] + [""]
     return lines
 

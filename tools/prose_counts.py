@@ -176,7 +176,9 @@ def _counts(kind: str, title: str) -> bool:
 
 
 def _begins_freely(sentence: str) -> bool:
-    return re.findall(r"[A-Za-z']+", sentence)[0].lower() in FREE
+    """Return whether a sentence begins with a noun clause; "Which bound is proved?" has none."""
+    first = re.findall(r"[A-Za-z']+", sentence)[0].lower()
+    return first in FREE and not (first == "which" and sentence.endswith("?"))
 
 
 def _of_chapter(source: Source) -> dict[str, float]:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,23 @@ def _course(folder: Path) -> Iterator[Source]:
     for path in sorted([*folder.rglob("*.md"), *folder.rglob("*.yml")]):
         name = path.relative_to(folder.parent).as_posix()
         if path.suffix == ".md":
-            yield Source("course", name, _page(path))
+            yield Source("course", name, _titled(_page(path)))
         else:
             yield Source("course", name, _strings_of_yaml(read_yaml(path)))
+
+
+def _titled(text: str) -> str:
+    """Return slides with the titles of their chapters."""
+    return re.sub(r"\{\{chapter\??:(\w+)[^}]*\}\}", lambda found: _title(found[1]), text)
+
+
+@cache
+def _title(name: str) -> str:
+    """Return the title of a page."""
+    file = ROOT / Contents.read(ROOT)[name].file
+    notebook = file.with_suffix(".ipynb")
+    text = _page(file.with_suffix(".md")) if not notebook.exists() else chapter(notebook, name).text
+    return text.removeprefix("# ").split("\n")[0]
 
 
 def _page(path: Path) -> str:

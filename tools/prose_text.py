@@ -124,6 +124,7 @@ def inline(text: str) -> str:
     >>> inline("See [the page](a.md): `solve(x)` takes $12.5$ **seconds** {cite}`smith`.")
     'See the page: CODE takes  NUMBER  seconds .'
     """
+    text = re.sub(r"(^|[.!?]\s+)\{cite(?::\w+)?\}`[^`]*`", r"\1REF", text)
     text = re.sub(r"\{cite(?::\w+)?\}`[^`]*`", "", text)
     text = re.sub(r"\{[\w:]+\}`(?:([^`<]*)<[^`]*>|[^`]*)`", lambda m: m[1] or "REF", text)
     text = re.sub(r"!\[[^\]]*\]\([^)]*\)", " ", text)

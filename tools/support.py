@@ -38,7 +38,7 @@ PROVED = "proved"
 CLAIMED = "claimed"
 SEARCHED = "searched"
 REFUSES = "refused"
-NOTHING = "nothing found"
+NOTHING = "no point found"
 
 
 def certified(problem: NeuralMIP) -> Solution:

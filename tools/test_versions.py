@@ -315,23 +315,22 @@ def versions_in(pins: str) -> dict[str, str]:
 # release.
 FLOORS = {
     "distributed": (
-        "2025.4 raises a bare `Exception` where a client was closed, which cannot be told from"
-        " others."
+        "2025.4 raises a bare `Exception` where a client ended, which cannot be"
+        " distinguished from others."
     ),
     "highspy": (
         "1.9 does not hand out the multipliers that prove a linear program to be empty"
         " (`getDualRay`)."
     ),
     "pyscipopt": (
-        "5.6 cannot tell the coefficients of a row that is no plain linear constraint"
-        " (`getConsVals`)."
+        "5.6 does not return the coefficients of SCIP's special linear constraints (`getConsVals`)."
     ),
 }
 HEAD = (
-    "# Versions tried\n\nThe library asks for ranges of versions.\nEach line below is an"
+    "# Tested versions\n\nThe library requires ranges of versions.\nEach entry below is an"
     " environment with the lowest or the newest release of each requirement, and what the unit"
     " tests of the library gave there; some were resolved and not tried.\n`make test-versions`"
-    " makes these environments anew, one at a time, and writes this page from"
+    " creates these environments, one at a time, and writes this page from"
     " `tests/versions.yml`.\nThe book itself is built with the exact versions of"
     " `requirements.lock`.\n\n*Lowest* and *newest* mean: of the releases that have a wheel for"
     " that Python and fit together.\nNewer releases than these are not refused; they are not"
@@ -347,21 +346,20 @@ def page(rows: Sequence[Row]) -> str:
     """The page of the book: what was tried, with which versions, and why the ranges end where they
     do.
     """
-    parts = [HEAD, "## What came out\n"]
+    parts = [HEAD, "## Test results\n"]
     parts.append(
         table(
             ["Python", "releases", "unit tests"],
             ([row.python, row.end, outcome(row)] for row in rows),
         )
     )
-    parts.append("\n## Which releases these are\n")
-    parts += [f"- **Python {row.python}, {row.end}**: {releases(row)}." for row in rows]
-    parts.append("\n## Where the ranges begin\n")
-    asked = ", ".join(
-        f"{wish.name} {str(wish.specifier).removeprefix('>=')}" for wish in requirements().values()
+    parts.append("\n## Package versions of each environment\n")
+    parts.append(releases(rows))
+    parts.append("\n## Lowest versions\n")
+    lowest = (
+        [wish.name, _lowest(wish), FLOORS.get(wish.name, "")] for wish in requirements().values()
     )
-    parts.append(f"{asked}.\n")
-    parts += [f"- **{name}**: {why}" for name, why in FLOORS.items()]
+    parts.append(table(["package", "from version", "reason"], lowest))
     return "\n".join(parts) + "\n"
 
 
@@ -375,12 +373,20 @@ def outcome(row: Row) -> str:
     )
 
 
-def releases(row: Row) -> str:
-    """What the library needs, then the extras."""
+def _lowest(wish: Requirement) -> str:
+    return str(wish.specifier).removeprefix(">=")
+
+
+def releases(rows: Sequence[Row]) -> str:
+    """A column for each environment; what the library needs, then the extras."""
     core = [Requirement(text).name for text in project()["core"]]
-    names = [name for name in core if name in row.versions]
-    names += [name for name in row.versions if name not in core]
-    return ", ".join(f"{name} {row.versions[name]}" for name in names)
+    extras = [name for row in rows for name in row.versions if name not in core]
+    head = ["package", *(f"{row.python} {row.end}" for row in rows)]
+    lines = (
+        [name, *(row.versions.get(name, "") for row in rows)]
+        for name in dict.fromkeys([*core, *extras])
+    )
+    return table(head, lines)
 
 
 def arguments_of(environments: list[str]) -> argparse.Namespace:

@@ -159,7 +159,7 @@ def test_figures_and_exercises_that_notes_name_exist() -> None:
 @pytest.mark.parametrize("sheet", ["blocks", "subsolver"])
 def test_the_points_of_a_project_add_up(sheet: str) -> None:
     text = (course.COURSE / "projects" / f"{sheet}.md").read_text()
-    rubric = text.split("## How it is graded")[1].split("\n## ")[0]
+    rubric = text.split("## Grading criteria")[1].split("\n## ")[0]
     assert sum(map(int, re.findall(r"^\| [^|]+ \| (\d+) \|", rubric, re.MULTILINE))) == 100
 
 

@@ -13,7 +13,7 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """A table of features with one 0/1 label for each row.
+    """A table of features with one 0/1 label for each record.
 
     Attributes
     ----------
@@ -24,13 +24,13 @@ class Dataset:
     sha256
         Checksum of the file, or of the generated content of the stand-in.
     features
-        (rows, p) features in their units.
+        (records, p) features in their units.
     labels
-        (rows,) labels 0 and 1.
+        (records,) labels 0 and 1.
     feature_names
         Names of the p features.
     row_numbers
-        (rows,) numbers of the rows in the CSV file or the generated table, from 0.
+        (records,) numbers of the records in the CSV file or the generated table, from 0.
     task
         "classification" (one logit, cross-entropy) or "regression" (linear output, squared error).
     standardise
@@ -91,12 +91,12 @@ class Dataset:
 
     @property
     def std(self) -> ndarray:
-        """Population standard deviation of each feature, with the number of rows as divisor."""
+        """Population standard deviation of each feature, with the number of records as divisor."""
         return self.features.std(axis=0)
 
     @property
     def provenance(self) -> dict[str, str | int]:
-        """Name, source, sha256 and number of rows, for the record of a run."""
+        """Name, source, sha256 and number of records, for the record of a run."""
         return {
             "name": self.name,
             "source": self.source,
@@ -113,7 +113,7 @@ class Dataset:
 
 
 def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> ndarray:
-    """Draw rows of label 0 in the order of a random permutation.
+    """Draw records of label 0 in the order of a random permutation.
 
     Draws of the same seed are nested: a smaller instance is a prefix of a larger one.
 
@@ -122,11 +122,11 @@ def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> n
     data : Dataset
         The data set.
     n : int
-        Number of rows.
+        Number of records.
     seed : int
         Seed of the permutation.
     repeat : bool, default: False
-        Draw with replacement, so that `n` may exceed the number of rows of label 0.
+        Draw with replacement, so that `n` may exceed the number of records of label 0.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def draw_nonpotable(data: Dataset, n: int, seed: int, repeat: bool = False) -> n
     Raises
     ------
     ValueError
-        If there are fewer than `n` such rows, or `n` is less than 1.
+        If there are fewer than `n` such records, or `n` is less than 1.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def _read(path: Path, file: DataFile) -> bytes:
 
 
 def load_water() -> Dataset:
-    """Load Water Potability: the complete rows, nine features, label 1 for potable.
+    """Load Water Potability: the complete records, nine features, label 1 for potable.
 
     Returns
     -------

@@ -15,9 +15,9 @@ from .tables import SPECIES, Table
 STANDIN_SEED = 20260
 """Seed of the generated data."""
 WATER_ROWS = 2000
-"""Number of rows of the stand-in for Water Potability."""
+"""Number of records of the stand-in for Water Potability."""
 TREE_ROWS = 700
-"""Number of rows for each species of the stand-in for Tree Survival."""
+"""Number of records for each species of the stand-in for Tree Survival."""
 TREE_RULES = ((-0.9, 0.6), (-0.5, 0.9), (0.9, 0.5), (0.6, 0.8))
 """For each species: log-odds of survival at medium light, and their increase with light."""
 LIGHT_FREQUENCIES = (0.36, 0.53, 0.11)
@@ -99,7 +99,7 @@ def standin_trees() -> dict[str, Table]:
     Returns
     -------
     dict of str to Table
-        Features, labels and row numbers of each species.
+        Features, labels and record numbers of each species.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def _survival_rule(number: int, features: ndarray) -> ndarray:
 
 
 def content_hash(*tables: Table) -> str:
-    """Compute the sha256 of features, labels and row numbers, in order.
+    """Compute the sha256 of features, labels and record numbers, in order.
 
     Parameters
     ----------

@@ -28,11 +28,11 @@ SPECIES = ("Acer saccharum", "Prunus serotina", "Quercus alba", "Quercus rubra")
 """Species of Tree Survival."""
 
 Table = tuple[ndarray, ndarray, ndarray]
-"""Features, labels, and numbers of the data rows from 0."""
+"""Features, labels, and numbers of the data records from 0."""
 
 
 def _records(content: bytes) -> list[dict[str, str]]:
-    """The data rows of a CSV file, with entries by column."""
+    """The data records of a CSV file, with entries by column."""
     return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
 
 
@@ -48,7 +48,7 @@ def parse_water(content: bytes) -> Table:
     Returns
     -------
     features, labels, row_numbers : numpy.ndarray
-        The rows without missing entries: nine features in the order of the file, and potability.
+        The records without missing entries: nine features in the order of the file, and potability.
     """
     columns = (*WATER_FEATURES, "Potability")
     rows = []

@@ -1,4 +1,4 @@
-r"""Where Algorithm 1 ends on the hand-sized example, for any penalty: in a cycle, at the optimum,
+r"""Where Algorithm 1 ends on the running example, for any penalty: in a cycle, at the optimum,
 or where it began.
 """
 

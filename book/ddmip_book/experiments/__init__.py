@@ -1,5 +1,5 @@
-"""The paper's experiments: grids of settings, one function from a setting to a row, and the stored
-rows.
+"""The paper's experiments: grids of settings, one function from a setting to a record, and the
+stored records.
 """
 
 from .case import SEEDS, Case

@@ -17,7 +17,7 @@ SUITE = "suite"
 
 @dataclass(frozen=True)
 class Case:
-    """A setting; its `key` names the row that it becomes.
+    """A setting; its `key` names the record that it becomes.
 
     >>> Case("e1", "water", "2x16", 25, 42, "bigm", 300.0).key
     'e1/water/2x16/25/42/bigm/300s/cpu'
@@ -31,8 +31,8 @@ class Case:
     ``"trees"``, ``"site_care"`` or ``"suite"``.
     """
     network: str
-    """``"4x32"`` (hidden layers x units; with ``"-he"`` trained to react, see `reacting`), or an
-    architecture such as ``"lstm"``; of the suite the model's name.
+    """``"4x32"`` (hidden layers x units; with ``"-he"`` trained to be input-sensitive, see
+    `reacting`), or an architecture such as ``"lstm"``; of the suite the model's name.
     """
     size: int
     """Samples (water), sites along each side, or free inputs of the networks (suite)."""
@@ -71,5 +71,5 @@ class Case:
         return "/".join(map(str, parts)) + f"/{self.time_limit:g}s/{self.device}" + "".join(more)
 
     def setting(self) -> dict[str, Any]:
-        """The fields by name, as they stand in a row."""
+        """The fields by name, as they stand in a record."""
         return asdict(self)

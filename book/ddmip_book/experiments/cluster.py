@@ -24,7 +24,7 @@ def cluster_client(
     given.
 
     With TLS files only encrypted connections are made, and only to schedulers with a certificate of
-    that authority. Tasks and rows are pickled: connect to schedulers that you trust, and to no
+    that authority. Tasks and records are pickled: connect to schedulers that you trust, and to no
     others.
     """
     if not scheduler and not local:

@@ -1,4 +1,4 @@
-"""One function from a case to a row."""
+"""One function from a case to a record."""
 
 import resource
 import time
@@ -25,9 +25,9 @@ from .networks import LARGEST_STORED, data_sets, digest, networks_of, parameters
 from .rows import Row, encode, provenance, rounded
 
 TRACE = 100
-"""At most so many iterations are kept in a row."""
+"""At most so many iterations are kept in a record."""
 HISTORY = 60
-"""At most so many improvements of a certificate's bound are kept in a row."""
+"""At most so many improvements of a certificate's bound are kept in a record."""
 WARM_UP_SECONDS = 0.5
 """Enough to load code and kernels: every method finishes what it begins with, an iteration or a
 model.
@@ -59,7 +59,7 @@ BUILDERS: dict[str, Callable[[Case, int, list[nn.Module]], NeuralMIP]] = {
     "trees": lambda case, size, nets: tree_planting(grid=size, nets=nets, seed=case.seed),
     "site_care": lambda case, size, nets: site_care(grid=size, nets=nets, seed=case.seed),
 }
-"""The problems by the names that rows carry; `experiments` of the project adds the suite."""
+"""The problems by the names that records carry; `experiments` of the project adds the suite."""
 
 
 def build(case: Case, nets: list[nn.Module], size: int | None = None) -> NeuralMIP:
@@ -78,7 +78,7 @@ def run_case(
     workers: int = 1,
     ready: Callable[[], Any] = lambda: None,
 ) -> Row:
-    """Train or load, warm up on a two-sample sibling, solve, and return the result as a row.
+    """Train or load, warm up on a two-sample sibling, solve, and return the result as a record.
 
     `weights` is the folder of stored networks; `ready` is called when the timed part begins.
     """
@@ -176,7 +176,7 @@ def _scalars(solution: Solution) -> dict[str, Any]:
 
 
 def _certificate(certificate: Certificate) -> dict[str, Any]:
-    """What a row keeps of a certificate."""
+    """What a record keeps of a certificate."""
     step = max(1, len(certificate.history) // HISTORY)
     kept = [*certificate.history[:-1:step], certificate.history[-1]]
     return {
@@ -212,14 +212,14 @@ def _score(nets: list[nn.Module]) -> float | None:
 
 
 def samples(data: Dataset, rows: np.ndarray, net: nn.Module) -> np.ndarray:
-    """The instance's samples as the network sees them, from indices into the complete rows."""
+    """The instance's samples as the network sees them, from indices into the complete records."""
     mean = net.__dict__["mean"]
     std = net.__dict__["std"]
     return np.asarray((data.features[rows] - mean) / std)
 
 
 def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]:
-    """What `verify` needs, without any value of the data: adjustments and row numbers, or the
+    """What `verify` needs, without any value of the data: adjustments and record numbers, or the
     model's variables.
     """
     if solution.values is None:
@@ -240,6 +240,6 @@ def _point(case: Case, problem: NeuralMIP, solution: Solution) -> dict[str, Any]
 
 
 def potable(net: nn.Module, x: np.ndarray) -> int:
-    """How many rows of `x` the network calls potable, in float64."""
+    """How many records of `x` the network calls potable, in float64."""
     with torch.no_grad():
         return int((net(torch.from_numpy(np.asarray(x, dtype=np.float64))) > 0).sum())

@@ -263,8 +263,8 @@ def e7(profile: str) -> list[Case]:
 
 
 def reacting(profile: str) -> list[Case]:
-    """The grids of E2 and E5 again, with networks trained to react; and one of a billion
-    parameters.
+    """The grids of E2 and E5 again, with networks trained to be input-sensitive; and one of a
+    billion parameters.
     """
     if profile == "quick":
         return _water("reacting", ["8x64" + REACTING], [20], [FIRST], ["dd-paper"], 120.0)

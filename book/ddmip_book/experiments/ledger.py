@@ -7,7 +7,7 @@ agree. Needs PyYAML, which comes with the extra ``book``.
 
     python -m ddmip_book.experiments.ledger book/claims.yml
 
-writes into the file the verdicts of open claims that the stored rows now decide, and prints what
+writes into the file the verdicts of open claims that the stored records now decide, and prints what
 contradicts what; ``--measured _build/executed/quick`` first stores the headline numbers of the
 executed chapters beside it.
 """
@@ -36,8 +36,8 @@ from .results import Results, load
 CLAIM_KINDS = ("theory", "experiment", "consistency")
 OPEN = "open"
 NEW = "new"
-"""Open is stated for a claim that the stored rows are to decide: its check's verdict is shown, once
-it has one. New is what is ours and not the paper's.
+"""Open is stated for a claim that the stored records are to decide: its check's verdict is shown,
+once it has one. New is what is ours and not the paper's.
 """
 MARKS = {**dict(zip(VERDICTS, "✔◐○◌✘–", strict=True)), NEW: "★", OPEN: "…"}
 BOX = re.compile(
@@ -176,7 +176,7 @@ class Ledger:
 
     @classmethod
     def read(cls, book: Path, rules: Mapping[str, Mapping[str, Any]], stored: Results) -> Ledger:
-        """The ledger of the book in that folder, its checks computed on the stored rows."""
+        """The ledger of the book in that folder, its checks computed on the stored records."""
         chapters = chapters_of(book)
         claims = read_claims(book / "claims.yml")
         computed = {name: CHECKS[name](stored) for name in {c.check for c in claims if c.check}}
@@ -337,7 +337,7 @@ def _number(value: float) -> str:
 
 
 def stored_rows() -> Results:
-    """The stored rows of all experiments."""
+    """The stored records of all experiments."""
     return Results([row for experiment in EXPERIMENTS for row in load(experiment)])
 
 
@@ -375,8 +375,8 @@ def remember(executed: Path, book: Path) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Settle a ledger's file by the stored rows, and print what contradicts it; 1 where something
-    does.
+    """Settle a ledger's file by the stored records, and print what contradicts it; 1 where
+    something does.
     """
     parser = argparse.ArgumentParser(
         prog="python -m ddmip_book.experiments.ledger",

@@ -1,5 +1,5 @@
-"""The methods by the names that rows carry; `experiments` of the project adds those that only its
-grids use.
+"""The methods by the names that records carry; `experiments` of the project adds those that only
+its grids use.
 """
 
 from collections.abc import Callable

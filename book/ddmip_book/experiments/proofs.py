@@ -1,5 +1,5 @@
-"""Which stored "optimal" is one: bounds of rows by exact methods, checked outside the solvers that
-claimed them.
+"""Which stored "optimal" is one: bounds of records by exact methods, checked outside the solvers
+that claimed them.
 """
 
 import json
@@ -13,14 +13,14 @@ FILE = "proofs.json"
 
 
 def read_proofs(folder: Path) -> dict[str, dict[str, Any]]:
-    """What `python -m experiments prove` wrote, by the keys of the rows."""
+    """What `python -m experiments prove` wrote, by the keys of the records."""
     path = folder / FILE
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def proved(row: Row, proofs: dict[str, dict[str, Any]]) -> bool:
-    """Whether a row's objective was shown to be the best: by a certificate of ours, or by a checked
-    bound.
+    """Whether a record's objective was shown to be the best: by a certificate of ours, or by a
+    checked bound.
     """
     if row.status != "optimal" or row.objective is None:
         return False

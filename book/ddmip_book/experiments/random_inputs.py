@@ -16,8 +16,8 @@ from ddmip_lib.programs.scip import copy_model, matrix_of, set_time_limit, solut
 
 @dataclass(frozen=True)
 class RandomInputs:
-    """Corners of the MIP's rows in random directions of the networks' inputs; each is completed and
-    verified.
+    """Corners of the MIP's constraints in random directions of the networks' inputs; each is
+    completed and verified.
 
     >>> from ddmip_lib.problems import hand_sized
     >>> RandomInputs(points=20).solve(hand_sized()).objective

@@ -1,11 +1,11 @@
-"""Deep networks that react to their input: He initialisation, no decay, clipped gradients, a slow
-beginning.
+"""Deep networks whose outputs depend on their inputs: He initialisation, no decay, clipped
+gradients, a slow beginning.
 
 The recipe of `ddmip_book.networks.train` (torch's initialisation, decay inside Adam) turns every
 network from 16x128 on into a constant. Here the last layer begins small, the learning rate falls
-with depth times width, and the weights of the epoch are kept that are best on rows kept aside
-(accuracy, or mean square) among those at which the network reacts. So the score is of the rows that
-chose the epoch, a little better than on others.
+with depth times width, and the weights of the epoch are kept that are best on records kept aside
+(accuracy, or mean square) among those at which the network reacts. So the score is of the records
+that chose the epoch, a little better than on others.
 """
 
 import copy
@@ -37,8 +37,8 @@ ASIDE = 0.2  # share of the rows
 LOGITS = 1.0
 CLASS_SHARE = 0.1
 OUTPUTS = 0.1
-"""Reacting: logits that differ by 1 and each class on a tenth of the rows, or outputs that differ
-by a tenth of what the data's do; and no less accurate than the larger class.
+"""Reacting: logits that differ by 1 and each class on a tenth of the records, or outputs that
+differ by a tenth of what the data's do; and no less accurate than the larger class.
 """
 
 
@@ -58,7 +58,7 @@ def he_initialised(net: nn.Module, seed: int) -> nn.Module:
 
 
 class Reaction:
-    """How a network answers the rows of its data."""
+    """How a network answers the records of its data."""
 
     def __init__(self, outputs: np.ndarray, labels: np.ndarray, task: str) -> None:
         self.spread = float(np.ptp(outputs))
@@ -82,9 +82,9 @@ def train_reacting(
 ) -> nn.Module:
     """A trained copy of `net` that reacts, float64 on the CPU, frozen; an error where it does not.
 
-    Its `report` holds the score on rows kept aside, the spread of its outputs over all rows, for
-    classes the share called 1, and the share of the larger class. Networks are cached on disk
-    unless told not to `keep` them.
+    Its `report` holds the score on records kept aside, the spread of its outputs over all records,
+    for classes the share called 1, and the fraction of the larger class. Networks are cached on
+    disk unless told not to `keep` them.
 
     >>> from ddmip_book.data import load_water
     >>> from ddmip_book.networks import mlp

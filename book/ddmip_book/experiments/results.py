@@ -1,4 +1,4 @@
-"""Reading stored rows: chosen by their settings, brought into tables, compared."""
+"""Reading stored records: chosen by their settings, brought into tables, compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .store import Store, results_folder
 
 
 class Results:
-    """Rows that can be selected by their fields.
+    """Records that can be selected by their fields.
 
     >>> Results([]).where(method="dd").values("objective")
     array([], dtype=float64)
@@ -29,7 +29,7 @@ class Results:
         return iter(self.rows)
 
     def where(self, **fields: Any) -> Results:
-        """The rows with these values; a list or tuple allows any of its values."""
+        """The records with these values; a list or tuple allows any of its values."""
         allowed = {
             name: v if isinstance(v, (list, tuple, set)) else (v,) for name, v in fields.items()
         }
@@ -38,7 +38,7 @@ class Results:
         )
 
     def one(self, **fields: Any) -> Row | None:
-        """The only row with these values, None if there is none; several are an error."""
+        """The only record with these values, None if there is none; several are an error."""
         found = self.where(**fields).rows
         if len(found) > 1:
             raise ValueError(f"{len(found)} rows have {fields}: name more fields.")
@@ -51,7 +51,7 @@ class Results:
         return self.one(method=method, network=row.network, size=row.size, seed=row.seed)
 
     def values(self, field: str) -> np.ndarray:
-        """A column as numbers, NaN where a row has none."""
+        """A column as numbers, NaN where a record has none."""
         column = [getattr(row, field) for row in self.rows]
         return np.array([np.nan if value is None else value for value in column], dtype=float)
 
@@ -67,8 +67,8 @@ class Results:
         row_values: Sequence[Any] | None = None,
         column_values: Sequence[Any] | None = None,
     ) -> np.ndarray:
-        """A matrix over two fields: the mean of `value` over the rows of each cell, or `value` of
-        these rows.
+        """A matrix over two fields: the mean of `value` over the records of each cell, or `value`
+        of these records.
         """
         down = self.distinct(rows) if row_values is None else row_values
         across = self.distinct(columns) if column_values is None else column_values
@@ -84,7 +84,7 @@ class Results:
 
 
 def load(experiment: str, folder: Path | str | None = None) -> Results:
-    """All stored rows of an experiment."""
+    """All stored records of an experiment."""
     return Results(Store(experiment, results_folder() if folder is None else Path(folder)).rows())
 
 
@@ -112,8 +112,8 @@ def same_objective_ratio(exact: Row, other: Row) -> float | None:
 
 
 def qualifying_pairs(full: Results, method: str) -> list[tuple[Row, Row, float]]:
-    """Every qualifying run: the exact row, the method's row on the same instance, and the ratio of
-    their times.
+    """Every qualifying run: the exact record, the method's record on the same instance, and the
+    ratio of their times.
     """
     found = []
     for exact in full.where(method="bigm"):

@@ -1,4 +1,4 @@
-"""What a finished run leaves behind: one flat, self-describing row, and where it came from."""
+"""What a finished run leaves behind: one flat, self-describing record, and where it came from."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Row:
     """MiB, of the whole process."""
     parameters: int | None = None
     test_score: float | None = None
-    """The networks' accuracy (water) or mean squared error (trees) on rows that training did not
+    """The networks' accuracy (water) or mean squared error (trees) on records that training did not
     see.
     """
     incumbents: list[list[float]] = field(default_factory=list)
@@ -82,12 +82,12 @@ class Row:
     weights: dict[str, Any] = field(default_factory=dict)
     """Names of the stored files (none for large networks) and the digest of the weights."""
     point: dict[str, Any] = field(default_factory=dict)
-    """Water: row numbers and adjustments; else the values of all variables. See `decode`."""
+    """Water: record numbers and adjustments; else the values of all variables. See `decode`."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Data, code, packages, machine and date. See ``data/results/README.md``."""
 
     def line(self) -> str:
-        """The row as one line of JSON."""
+        """The record as one line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"), allow_nan=False) + "\n"
 
     @classmethod

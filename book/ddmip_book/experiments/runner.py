@@ -1,4 +1,4 @@
-"""Running cases in this process, one after another: resumable, one row on disk for each.
+"""Running cases in this process, one after another: resumable, one record on disk for each.
 
 Whole grids are run by `python -m experiments` of the project, in processes with limits.
 """
@@ -14,7 +14,7 @@ from .store import Store
 
 
 def missing(cases: Sequence[Case], rows: Iterable[Row]) -> list[Case]:
-    """The cases that have no row yet, in their order."""
+    """The cases that have no record yet, in their order."""
     done = {row.key for row in rows}
     return [case for case in cases if case.key not in done]
 
@@ -30,7 +30,7 @@ def store_of(cases: Sequence[Case], folder: Path | str) -> Store:
 
 
 def rows_of(cases: Sequence[Case], store: Store) -> Results:
-    """The rows of these cases."""
+    """The records of these cases."""
     keys = {case.key for case in cases}
     return Results([row for row in store.rows() if row.key in keys])
 
@@ -40,10 +40,11 @@ def run_cases(
     folder: Path | str,
     run: Callable[[Case, Path], Row] = run_case,
 ) -> Results:
-    """Run the cases of one experiment that have no row in `folder` yet, and return the rows of all.
+    """Run the cases of one experiment that have no record in `folder` yet, and return the records
+    of all.
 
-    Each row is on the disk before the next case begins: a run that was stopped, or killed,
-    continues where it was. `run` makes a row from a case and the folder of stored networks.
+    Each record is on the disk before the next case begins: a run that was stopped, or killed,
+    continues where it was. `run` makes a record from a case and the folder of stored networks.
     """
     store = store_of(cases, folder)
     with store.writing():

@@ -1,5 +1,5 @@
-"""What more processes bring: a model of the seconds of a round of price coordination, and the rows
-that `python -m experiments.scaling` of the project measured.
+"""What more processes bring: a model of the seconds of a round of price coordination, and the
+records that `python -m experiments.scaling` of the project measured.
 """
 
 import json
@@ -142,7 +142,7 @@ def nodes(
 
 
 def stored(folder: Path | None = None, name: str = SCALING) -> list[dict[str, Any]]:
-    """The rows that were stored, if any.
+    """The records that were stored, if any.
 
     >>> isinstance(stored(), list)
     True
@@ -152,7 +152,7 @@ def stored(folder: Path | None = None, name: str = SCALING) -> list[dict[str, An
 
 
 def speedups(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    """How many times faster than in the first row a round, its networks and a certificate are.
+    """How many times faster than in the first record a round, its networks and a certificate are.
 
     >>> row = {
     ...     "seconds_networks": 3.0,

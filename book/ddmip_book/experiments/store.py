@@ -1,5 +1,5 @@
-"""Rows on disk: one file of JSON lines for each experiment, to which finished rows are appended and
-never rewritten.
+"""Records on disk: one file of JSON lines for each experiment, to which finished records are
+appended and never rewritten.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ def results_folder(writing: bool = False) -> Path:
     """What ``DDMIP_RESULTS_DIR`` names, else ``data/results`` of the checkout around the working
     directory.
 
-    Outside a checkout the rows that came with the library are read; they cannot be added to.
+    Outside a checkout the records that came with the library are read; they cannot be added to.
     """
     named = os.environ.get("DDMIP_RESULTS_DIR")
     if named:
@@ -39,36 +39,36 @@ def results_folder(writing: bool = False) -> Path:
 
 
 class DamagedRows(ValueError):
-    """A file of rows has lines that are no rows, or two rows of one case; the message names file
-    and lines.
+    """A file of records has lines that are no records, or two records of one case; the message
+    names file and lines.
     """
 
 
 @dataclass
 class Content:
-    """What a file holds, line by line: rows, and what is wrong with other lines."""
+    """What a file holds, line by line: records, and what is wrong with other lines."""
 
     rows: list[Row] = field(default_factory=list)
     kept: list[bytes] = field(default_factory=list)
     """The lines of `rows`, as they are."""
     aside: list[bytes] = field(default_factory=list)
-    """Lines that are no rows or repeat one; without them nothing is lost but a run, which can be
+    """Lines that are no records or repeat one; without them nothing is lost but a run, which can be
     done again.
     """
     problems: list[str] = field(default_factory=list)
     at_odds: bool = False
-    """Whether two rows of one case differ, so that someone has to choose."""
+    """Whether two records of one case differ, so that someone has to choose."""
 
 
 class Store:
-    """The rows of one experiment in `folder`."""
+    """The records of one experiment in `folder`."""
 
     def __init__(self, experiment: str, folder: Path) -> None:
         self.path = folder / f"{experiment}.jsonl"
 
     def content(self) -> Content:
-        """What stands in the file. A last line without its end, unless it is a whole row, was being
-        written when its writer died: it is nothing.
+        """What stands in the file. A last line without its end, unless it is a whole record, was
+        being written when its writer died: it is nothing.
         """
         found = Content()
         first = dict[str, tuple[int, bytes]]()
@@ -94,8 +94,8 @@ class Store:
         return found
 
     def rows(self) -> list[Row]:
-        """All finished rows; a file with lines that are none, or with two rows of one case, is
-        refused.
+        """All finished records; a file with lines that are none, or with two records of one case,
+        is refused.
         """
         found = self.content()
         if found.problems:
@@ -109,7 +109,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Take the file for writing, alone. Lines that are no rows, and repeated ones, move to a
+        """Take the file for writing, alone. Lines that are no records, and repeated ones, move to a
         file beside it first, and what a killed writer left half-written is cut off; a kill in
         between leaves the old file or the new.
         """
@@ -153,7 +153,7 @@ class Store:
             file.close()  # another run has put a new file in its place meanwhile
 
     def append(self, row: Row) -> None:
-        """Add a row, in one write, on the disk before this returns. Only inside `writing`."""
+        """Add a record, in one write, on the disk before this returns. Only inside `writing`."""
         line = row.line().encode()
         before = os.fstat(self._file.fileno()).st_size
         if os.write(self._file.fileno(), line) != len(line):

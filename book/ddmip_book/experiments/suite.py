@@ -1,8 +1,8 @@
-"""What the rows of the suite say: best known values, distances to them, profiles, and which method
-suits which model.
+"""What the records of the suite say: best known values, distances to them, profiles, and which
+method suits which model.
 
-All functions take the rows of ``load("e7")``. A run that found no point is infinitely far from the
-best known value, as is one that its method refused; tables count the two apart.
+All functions take the records of ``load("e7")``. A run that found no point is infinitely far from
+the best known value, as is one that its method refused; tables count the two apart.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from .results import time_to
 from .rows import Row
 
 REFUSED = "refused"
-"""The status of a run that its method declined; the row's `why` holds its words."""
+"""The status of a run that its method declined; the record's `why` holds its words."""
 CHECKED = ("solve", "enumeration", "certificate")
 """Methods whose "optimal" was proved outside the solver that said it."""
 FOUND_BEFORE = {
@@ -59,12 +59,12 @@ class Choice(NamedTuple):
 
 
 def models_of(rows: Iterable[Row]) -> list[str]:
-    """The models in the order of their first rows."""
+    """The models in the order of their first records."""
     return list(dict.fromkeys(row.network for row in rows))
 
 
 def methods_of(rows: Iterable[Row]) -> list[str]:
-    """The methods in the order of their first rows."""
+    """The methods in the order of their first records."""
     return list(dict.fromkeys(row.method for row in rows))
 
 
@@ -129,7 +129,7 @@ def distances(rows: Sequence[Row]) -> dict[str, dict[str, list[float]]]:
 
 
 def profile(rows: Sequence[Row], within: Sequence[float] | np.ndarray) -> dict[str, np.ndarray]:
-    """By method, the share of all models on which it is within each of these distances.
+    """By method, the fraction of all models on which it is within each of these distances.
 
     A model counts as the share of its seeds that are; one that the method refuses counts as none.
     """
@@ -180,7 +180,7 @@ def exact_peer(rows: Sequence[Row], method: str) -> ExactPeer:
 
 
 def features_of(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
-    """By model, the features that its rows hold."""
+    """By model, the features that its records hold."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row.network, {}).update(row.details.get("features", {}))
@@ -231,11 +231,11 @@ KINDS: dict[str, Any] = {
     "not only ReLU": lambda f: f["activations"] != ["ReLU"],
     "box alone": lambda f: f["rows"] == 0,
 }
-"""What a reader sees of a problem, told from the features in the rows."""
+"""What a reader sees of a problem, told from the features in the records."""
 
 
 def by_kind(choices: Iterable[Choice]) -> dict[str, dict[str, tuple[float, float, float]]]:
-    """By kind of problem and method: the share of these models that are solved to within `NEAR`,
+    """By kind of problem and method: the fraction of these models that are solved to within `NEAR`,
     the median distance, and the median seconds where it is.
     """
     found: dict[str, dict[str, tuple[float, float, float]]] = {}

@@ -1,4 +1,4 @@
-"""Recomputing stored results: from row numbers, adjustments and weights, by another way than the
+"""Recomputing stored results: from record numbers, adjustments and weights, by another way than the
 solvers took.
 """
 
@@ -18,7 +18,7 @@ TOLERANCE = 1e-5
 
 
 class NotVerifiable(RuntimeError):
-    """The row cannot be recomputed here: other data, or weights that are not stored and train
+    """The record cannot be recomputed here: other data, or weights that are not stored and train
     differently here.
     """
 
@@ -29,7 +29,7 @@ def _beyond(row: Row) -> str:
 
 
 def verify_row(row: Row, weights: Path) -> str | None:
-    """What is wrong with a row, or None; raises `NotVerifiable` where data or weights are
+    """What is wrong with a record, or None; raises `NotVerifiable` where data or weights are
     not here.
     """
     if (
@@ -78,7 +78,7 @@ def _water(row: Row, nets: list[nn.Module]) -> float | str:
 
 
 def objective_by_model(row: Row, nets: list[nn.Module]) -> float | str:
-    """The objective of a row's point by the library's own check, or why it is not feasible."""
+    """The objective of a record's point by the library's own check, or why it is not feasible."""
     check = build(row.case, nets).verify(decode(row.point["values"], row.point["dtype"]))
     return check.objective if check.feasible else f"its point is not feasible: {check}"
 
@@ -127,8 +127,8 @@ def beaten_bounds(rows: Iterable[Row]) -> dict[str, str]:
 def verify_rows(
     rows: list[Row], weights: Path, say: Callable[[str], object] = print, known: Iterable[Row] = ()
 ) -> tuple[int, int, int]:
-    """Check rows one by one, and bounds against these and all `known` rows; how many hold, are
-    wrong, cannot be checked here.
+    """Check records one by one, and bounds against these and all `known` records; how many hold,
+    are wrong, cannot be checked here.
     """
     good = bad = skipped = 0
     beaten = beaten_bounds([*rows, *known])

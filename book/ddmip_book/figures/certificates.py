@@ -148,8 +148,8 @@ def exact_bound(e1: Results, row: Row) -> float | None:
 
 
 def plot_certified(e1: Results, certified: Results) -> Figure:
-    """Of every cell: objective, linear program, certified bound and Big-M's bound, as shares of the
-    samples.
+    """Of every cell: objective, linear program, certified bound and Big-M's bound, as fractions of
+    the samples.
     """
     figure, axes = plt.subplots(figsize=(6.6, 5.4))
     cells = [(network, size) for network in E1_NETWORKS for size in E1_SIZES]
@@ -190,8 +190,8 @@ def plot_certified(e1: Results, certified: Results) -> Figure:
 
 
 def plot_histories(certified: Results, size: int = 50) -> Figure:
-    """Bound by seconds of the stored certificates of one size, as shares of the samples, and their
-    objectives.
+    """Bound by seconds of the stored certificates of one size, as fractions of the samples, and
+    their objectives.
     """
     figure, axes = plt.subplots(figsize=(6.4, 3.5))
     for number, network in enumerate(E1_NETWORKS):

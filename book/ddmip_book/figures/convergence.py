@@ -58,7 +58,7 @@ def plot_balance(highest: float = 3.2) -> list[Axes]:
 
 
 def plot_phases(endings: Sequence[Ending], borders: Sequence[float]) -> Axes:
-    r"""The costs of the decisions that a run of the hand-sized example repeats for ever, against
+    r"""The costs of the decisions that a run of the running example repeats for ever, against
     $\rho$.
 
     >>> from ddmip_book.examples.hand_phase import ending

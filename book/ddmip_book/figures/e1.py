@@ -33,7 +33,7 @@ NEVER = 0.01
 
 
 def mean_share(cell: Results, field: str = "objective") -> float:
-    """Mean potable share of the runs that hold a point, NaN where none does."""
+    """Mean potable fraction of the runs that hold a point, NaN where none does."""
     shares = cell.values(field) / cell.values("size")
     found = shares[np.isfinite(shares)]
     return float(found.mean()) if len(found) else float("nan")
@@ -68,7 +68,7 @@ def by_cell(full: Results, method: str, value: Callable[[Results], float]) -> np
 
 
 def plot_rates(full: Results) -> Figure:
-    """Potable share, network by size: the exact model, the paper's settings (best and last
+    """Potable fraction, network by size: the exact model, the paper's settings (best and last
     iterate), our defaults.
     """
     last = by_cell(full, "dd-paper", lambda cell: mean_share(cell, "objective_last"))
@@ -99,8 +99,8 @@ def plot_times(full: Results) -> Figure:
 
 
 def plot_profiles(full: Results, cells: Sequence[tuple[str, int]], seed: int) -> Figure:
-    """Best verified potable share against wall-clock seconds, a panel for each (network, size); an
-    open triangle where the time limit ended a run.
+    """Best verified potable fraction against wall-clock seconds, a panel for each (network, size);
+    an open triangle where the time limit ended a run.
     """
     down = (len(cells) + 1) // 2
     size_of = (6.6, 2.3 * down + 0.4)

@@ -48,7 +48,7 @@ def sizes_of(network: str, n_in: int = 9) -> tuple[int, int, int]:
 
 
 def plain_names(rows: Results) -> Results:
-    """The runs on networks that react, each under the name of the network of E2 that has
+    """The runs on input-sensitive networks, each under the name of the network of E2 that has
     its shape.
     """
     return Results([replace(row, network=row.network.removesuffix(REACTING)) for row in rows])
@@ -60,7 +60,7 @@ def decompositions(full: Results, device: str | tuple[str, ...]) -> Results:
 
 
 def by_network(rows: Results, *fields: str) -> dict[str, float]:
-    """Mean of the sum of `fields` in one iteration, for each of the six networks that has rows."""
+    """Mean of the sum of `fields` in one iteration, for each of the six networks that has records."""
     found = {}
     for network in E2_NETWORKS:
         own = rows.where(network=network)
@@ -192,7 +192,7 @@ def plot_what_moves(full: Results) -> Figure:
 
 def plot_recipes(full: Results, reacting: Results) -> Figure:
     """Residuals and gains again, by how the networks were trained; and what price coordination
-    gains where they react.
+    gains where they are input-sensitive.
 
     `reacting` has the plain names.
     """

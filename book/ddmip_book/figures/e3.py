@@ -43,7 +43,7 @@ Instance = tuple[str, str, int, int, float | None]
 
 
 def instance_of(row: Row) -> Instance:
-    """What two rows must share to have been run on the same problem."""
+    """What two records must share to have been run on the same problem."""
     return row.problem, row.network, row.size, row.seed, row.budget
 
 
@@ -188,9 +188,9 @@ def plot_twins(pairs: Sequence[tuple[Row, Row]]) -> Figure:
 
 
 def plot_budgets(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figure:
-    """Potable share over the size, a line for each budget: Algorithm 1 with the paper's settings,
-    and price coordination; below, the rounds of the latter beside the iterations that the paper
-    prints for the former.
+    """Potable fraction over the size, a curve for each budget: Algorithm 1 with the paper's
+    settings, and price coordination; below, the rounds of the latter beside the iterations that the
+    paper prints for the former.
     """
     titles = {WITH: "Algorithm 1, paper's settings", "prices": "price coordination"}
     figure, panels = plt.subplot_mosaic([list(titles), ["rounds", "rounds"]], figsize=(6.6, 6.4))

@@ -140,8 +140,8 @@ def plot_paper_panels(full: Results, majority: float) -> Figure:
 
 
 def plot_potable(full: Results) -> Figure:
-    """Share of potable samples by architecture, one panel for each size: mean over the seeds, and
-    their range.
+    """Fraction of potable samples by architecture, one panel for each size: mean over the seeds,
+    and their range.
     """
     figure, axes = draw_panels(len(E4_SIZES), width=6.6, sharey=True)
     for ax, size in zip(axes, E4_SIZES, strict=True):
@@ -195,7 +195,7 @@ def _normal(n_in: int = 9) -> torch.Tensor:
 def of_stored(
     full: Results, measure: Callable[[nn.Module], float], folder: Path | None = None
 ) -> dict[tuple[str, int], float]:
-    """A measure of the stored network of every pair of architecture and seed among the rows."""
+    """A measure of the stored network of every pair of architecture and seed among the records."""
     files = {
         (row.network, row.seed): row.weights["files"][0] for row in full if row.weights["files"]
     }

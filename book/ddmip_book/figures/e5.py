@@ -68,7 +68,7 @@ def closed(objective: float, start: float, best: float) -> float:
 
 
 def closed_runs(full: Results, problem: str, method: str) -> list[tuple[str, float]]:
-    """Network and share closed of every run of a method, on instances that leave something
+    """Network and relative gap closed of every run of a method, on instances that leave something
     to gain.
     """
     best = best_known(full)
@@ -166,7 +166,7 @@ def plot_seconds(full: Results) -> Axes:
 
 
 def plot_closed(full: Results) -> Figure:
-    """Share closed, one mark a run: Tree Planting on the left, site care on the right."""
+    """Relative gap closed, one mark a run: Tree Planting on the left, site care on the right."""
     figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.4), sharex=True)
     left_out = {"trees": ("grid-search",), "site_care": ("dd-paper", "dd-barrier", "enumeration")}
     for ax, problem, title in zip(axes, left_out, ("Tree Planting", "site care"), strict=True):
@@ -184,8 +184,8 @@ def plot_closed(full: Results) -> Figure:
 
 
 def plot_closed_by_network(react: Results) -> Axes:
-    """Share closed on Tree Planting where all networks react, one mark a run, told apart by the
-    networks' size.
+    """Relative gap closed on Tree Planting where all networks are input-sensitive, one mark a run,
+    distinguished by the networks' size.
 
     `react` has the plain names of the networks.
     """
@@ -212,8 +212,8 @@ def plot_closed_by_network(react: Results) -> Axes:
 
 
 def plot_penalties(shares: Mapping[float, float], gain: float) -> Axes:
-    """Share closed against the penalty, and the penalty at which asking rho / 2 equals the gain of
-    the best flip.
+    """Relative gap closed against the penalty, and the penalty at which asking rho / 2 equals the
+    gain of the best flip.
 
     >>> plot_penalties({10.0: 0.0, 0.1: 1.0}, 0.5).get_xlabel()
     'penalty'

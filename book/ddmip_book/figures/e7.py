@@ -70,7 +70,7 @@ def _look(method: str) -> dict[str, Any]:
 
 
 def plot_profile(rows: Sequence[Row], methods: Sequence[str] | None = None) -> Axes:
-    """The share of the models within each distance of the best known value, one line for each
+    """The share of the models within each distance of the best known value, one curve for each
     method.
     """
     ax = plt.subplots(figsize=(6.2, 4.2))[1]

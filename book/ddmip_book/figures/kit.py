@@ -86,8 +86,8 @@ def method_look(method: str, **more: Any) -> dict[str, Any]:
 
 
 def draw_lines(ax: Axes, curves: Mapping[str, Any], x: Any = None, **more: Any) -> None:
-    """One line for each label, told apart by colour, dashes and marker, over `x` or else over 1, 2,
-    ...
+    """One curve for each label, distinguished by colour, dashes and marker, over `x` or else over
+    1, 2, ...
     """
     for number, (label, values) in enumerate(curves.items()):
         at = np.arange(1, len(values) + 1) if x is None else x
@@ -281,7 +281,7 @@ def each_cell(pairs: Sequence[tuple[Row, Row]], value: Callable[[Row, Row], floa
 def plot_runs(
     runs: Mapping[str, Any], columns: Mapping[str, str], linear: Sequence[str] = ()
 ) -> list[Axes]:
-    """One panel for each column (name: axis label), one line for each run; a run maps a name to a
+    """One panel for each column (name: axis label), one curve for each run; a run maps a name to a
     series.
 
     Columns named in `linear` are counts on a linear scale; all others have a logarithmic one, where

@@ -69,7 +69,7 @@ def _draw_try(ax: Axes, descent: Descent, step: Tried, ends: tuple[float, float]
 
 
 def plot_descent(descents: Mapping[str, Descent], price: float = 0.0) -> Figure:
-    """Merit (above) and radius (below) by try, one line for each descent; hollow marks are tries
+    """Merit (above) and radius (below) by try, one curve for each descent; hollow marks are tries
     not taken.
 
     >>> from ddmip_book.examples.linearise import descend, wave

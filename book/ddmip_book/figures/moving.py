@@ -26,7 +26,7 @@ LOOSENESS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0)
 
 
 def stepping(rho: float, iterations: int = 16) -> dict[str, Any]:
-    """Algorithm 1 on the hand-sized example, both blocks exact: $x$, $u$, $\\lambda$ and $F(x)$ of
+    """Algorithm 1 on the running example, both blocks exact: $x$, $u$, $\\lambda$ and $F(x)$ of
     every iteration.
 
     >>> run = stepping(10.0)
@@ -57,8 +57,8 @@ def hand_sized_bounds() -> tuple[np.ndarray, np.ndarray]:
 
 
 def root_bound(looseness: float) -> float:
-    r"""Bound of the LP relaxation of the hand-sized Big-M model, every $M$ multiplied by
-    ``looseness``.
+    r"""Bound of the LP relaxation of the Big-M model of the running example, every $M$ multiplied
+    by ``looseness``.
 
     >>> root_bound(2.0) < root_bound(1.0) < 0.5
     True
@@ -84,7 +84,7 @@ def root_bound(looseness: float) -> float:
 
 
 def endings() -> tuple[list[Ending], list[float]]:
-    r"""What runs of the hand-sized example repeat for ever, for many $\rho$, and the two $\rho$
+    r"""What runs of the running example repeat for ever, for many $\rho$, and the two $\rho$
     between the phases.
 
     >>> found, borders = endings()

@@ -106,7 +106,7 @@ def plot_loads(
 def plot_stores(
     outside: np.ndarray, inside: np.ndarray, fans: np.ndarray, won: np.ndarray
 ) -> Figure:
-    """What each store does with its share of the power, the hottest to the right: degrees, fans,
+    """What each store does with its fraction of the power, the hottest to the right: degrees, fans,
     and additional tonnes.
 
     >>> len(

@@ -162,7 +162,7 @@ def promised_share(cell: Results) -> float:
 
 
 def plot_grid(e1: Results, e6: Results) -> Figure:
-    """Potable share, network by size: the exact model, Algorithm 1, price coordination, and its
+    """Potable fraction, network by size: the exact model, Algorithm 1, price coordination, and its
     linear program.
     """
     paid = e6.where(method="prices", problem="water")
@@ -181,8 +181,8 @@ def plot_grid(e1: Results, e6: Results) -> Figure:
 
 
 def pairs(e1: Results, e6: Results, method: str = "dd") -> list[tuple[Row, Row]]:
-    """Rows of price coordination with those of an earlier method on the same instance, where that
-    fitted in memory.
+    """Records of price coordination with those of an earlier method on the same instance, where
+    that fitted in memory.
     """
     found = []
     for row in e6.where(method="prices", problem="water"):

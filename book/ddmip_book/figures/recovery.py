@@ -150,8 +150,8 @@ def recovery_share(row: Row) -> float:
 
 
 def plot_gains(e1: Results, e6: Results) -> Figure:
-    """Above, the potable share with recovery; below, what it adds in samples; mean over the pairs
-    stored.
+    """Above, the potable fraction with recovery; below, what it adds in samples; mean over the
+    pairs stored.
     """
     found = {method: recovery_pairs(e1, e6, method) for method in RECOVERED}
 

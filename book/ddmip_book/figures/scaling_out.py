@@ -1,4 +1,4 @@
-"""Figures of scaling out: what a serial share allows, and a model and measurements of more
+"""Figures of scaling out: what a serial fraction allows, and a model and measurements of more
 workers.
 """
 
@@ -44,7 +44,7 @@ def plot_ceiling(shares: Sequence[float] = (0.1, 0.01, 0.001), most: int = 10_00
 def plot_efficiency(
     cost: Cost, sizes: Mapping[int, int], seen: Mapping[int, float], most: int = 1024
 ) -> Figure:
-    """Efficiency by the model, one line for each number of blocks (and shards), and as `seen` with
+    """Efficiency by the model, one curve for each number of blocks (and shards), and as `seen` with
     some workers.
 
     >>> figure = plot_efficiency(Cost(0.0, 1e-3, 1e-5), {1000: 16, 10**6: 123}, {2: 0.8})

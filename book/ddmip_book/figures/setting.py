@@ -30,8 +30,8 @@ def trained(rows: Results) -> dict[str, dict[int, float]]:
 
 
 def noise(share: float, tested: int) -> float:
-    r"""Half the width of the 95 % interval of a share seen on `tested` rows, $1.96 \sqrt{p (1 - p)
-    / m}$.
+    r"""Half the width of the 95 % interval of a share seen on `tested` records, $1.96 \sqrt{p (1 -
+    p) / m}$.
 
     >>> round(noise(0.5, 100), 3)
     0.098
@@ -40,7 +40,7 @@ def noise(share: float, tested: int) -> float:
 
 
 def plot_accuracy(rows: Results, majority: float, tested: int) -> Axes:
-    """One mark for each trained network, against the share of the larger class and what chance
+    """One mark for each trained network, against the fraction of the larger class and what chance
     alone makes of it.
 
     >>> [text.get_text() for text in plot_accuracy(Results([]), 0.6, 400).get_legend().get_texts()]
@@ -72,7 +72,7 @@ def plot_accuracy(rows: Results, majority: float, tested: int) -> Axes:
 
 
 def plot_logits(logits: Mapping[str, np.ndarray]) -> Axes:
-    """For each network, the share of the untreated samples whose logit is at most a value.
+    """For each network, the fraction of the untreated samples whose logit is at most a value.
 
     >>> axes = plot_logits({"a": np.array([-2.0, -1.0, 1.0])})
     >>> axes.lines[0].get_ydata().max()

@@ -1,5 +1,5 @@
 """Checks of the paper's claims: its printed figures against each other, its experiments against
-stored rows.
+stored records.
 """
 
 from . import e1, e2, e3, e4, e5, printed  # noqa: F401  (importing a module registers its checks)

@@ -1,4 +1,4 @@
-"""E1 against the stored rows: Algorithm 1 and the exact model on Water Potability."""
+"""E1 against the stored records: Algorithm 1 and the exact model on Water Potability."""
 
 import numpy as np
 
@@ -30,8 +30,8 @@ def _pairs(ours: Runs, exact: Runs) -> list[tuple[Row, Row]]:
 
 @check(ours=OURS, exact=EXACT)
 def e1_quality(ours: Runs, exact: Runs) -> tuple[str, str]:
-    """Mean potable share cell by cell, on the seeds that both have; within 2 % is equal, not below
-    it is no loss.
+    """Mean potable fraction cell by cell, on the seeds that both have; within 2 % is equal, not
+    below it is no loss.
     """
     gains: dict[tuple[str, int], list[float]] = {}
     for row, other in _pairs(ours, exact):
@@ -194,7 +194,7 @@ def e1_near_optimal(ours: Runs, every: Runs, prices: Runs) -> tuple[str, str]:
 @check(ours=OURS)
 def e1_converged(ours: Runs) -> tuple[str, str]:
     """X15: the iterations that E3 prints, continued to n = 100, and the share of E1's runs that
-    meet the test.
+    satisfy the test.
     """
     at_100 = float(np.polyval(np.polyfit(E3_SIZES_PRINTED, DD_ITERATIONS, 1), 100))
     share = ours.mean("converged")

@@ -1,7 +1,7 @@
-"""E2 against the stored rows: deeper and wider networks, by the recipe of all experiments and
-trained to react.
+"""E2 against the stored records: deeper and wider networks, by the training protocol of all
+experiments and trained to be input-sensitive.
 
-From 16x128 on that recipe's networks are constant: what a run does on them says nothing about a
+From 16x128 on that protocol's networks are constant: what a run does on them says nothing about a
 network that leaves something to do, so claims on behaviour there are judged by the networks that
 react; where both kinds can be timed, both must agree with the claim.
 """
@@ -46,8 +46,9 @@ def e2_small(runs: Runs, alive: Runs) -> tuple[str, str]:
     gpu={**ALIVE_GPU, "network": REACT[3:]},
 )
 def e2_deep(runs: Runs, alive: Runs, gpu: Runs) -> tuple[str, str]:
-    """Every run from 16 x 128 on converges where the networks react; more than half of them would
-    be a change. On constant networks rounding decides, so these are counted and do not decide.
+    """Every run from 16 x 128 on converges where the networks are input-sensitive; more than half
+    of them would be a change. On constant networks rounding decides, so these are counted and do
+    not decide.
     """
     met, constant = (
         np.nan_to_num(np.concatenate([part.values("converged") for part in parts]))

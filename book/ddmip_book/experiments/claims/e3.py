@@ -1,4 +1,4 @@
-"""E3 against the stored rows: the gradient heuristic, and Algorithm 1 without multipliers."""
+"""E3 against the stored records: the gradient heuristic, and Algorithm 1 without multipliers."""
 
 import numpy as np
 

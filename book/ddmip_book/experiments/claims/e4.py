@@ -1,4 +1,4 @@
-"""E4 against the stored rows: other architectures."""
+"""E4 against the stored records: other architectures."""
 
 import numpy as np
 

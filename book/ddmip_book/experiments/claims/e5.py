@@ -1,8 +1,8 @@
-"""E5 against the stored rows: Tree Planting by two NN blocks.
+"""E5 against the stored records: Tree Planting by two NN blocks.
 
 On constant networks nothing can be gained, and a run that has nothing to do is fast at nothing. So
-times and shares are judged on instances that leave something to gain, by E5's own recipe and with
-networks trained to react, kind by kind: a claim holds if both kinds say so.
+times and shares are judged on instances that leave something to gain, by E5's own training protocol
+and with networks trained to be input-sensitive, kind by kind: a claim holds if both kinds say so.
 """
 
 from itertools import pairwise

@@ -56,7 +56,7 @@ EXACT_METHODS = ("bigm", "sos1")
 
 
 def charged(row: Row) -> Row:
-    """The row with the seconds that a comparison of times charges it.
+    """The record with the seconds that a comparison of times charges it.
 
     An exact run that ends without a proof has not done its task, whether the limit, the memory or
     an error ended it: it is charged its whole limit, and so is a run without a time. One that
@@ -67,7 +67,7 @@ def charged(row: Row) -> Row:
 
 
 class Runs(Results):
-    """The stored rows of those cases of a full grid that have the given fields, their seconds as
+    """The stored records of those cases of a full grid that have the given fields, their seconds as
     `charged`, and how many cases there are.
 
     >>> runs = Runs(Results([]), "e2", network="2x16", device="cpu")
@@ -84,8 +84,8 @@ class Runs(Results):
         self.need = len(wanted)
 
     def mean(self, column: str, **fields: Any) -> float:
-        """Mean over the rows with these fields, NaN if there are none; a row without a value counts
-        as 0.
+        """Mean over the records with these fields, NaN if there are none; a record without a value
+        counts as 0.
         """
         found = self.where(**fields).values(column)
         return float(np.nan_to_num(found).mean()) if len(found) else float("nan")
@@ -195,7 +195,8 @@ def within_factor_two(measured: Sequence[float], printed: Sequence[float]) -> bo
 
 
 def comma_list(values: Sequence[float], digits: int = 3) -> str:
-    """Numbers in a row with so many significant digits, a dash for one that is missing.
+    """Numbers, separated by commas, with this number of significant digits; a dash for one that is
+    missing.
 
     >>> comma_list([8.8, 7.3333, 103.448, float("nan")])
     '8.8, 7.33, 103, –'

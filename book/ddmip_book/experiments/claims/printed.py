@@ -24,7 +24,7 @@ E3_SIZES_PRINTED = (20, 40, 60, 80)
 E3_SIZES_ANNOUNCED = (32, 64, 128)
 E4_SIZES_PRINTED = (60, 100, 200)
 E2_CONVERGED = 0.40
-"""Share of the 2 x 16 runs (E2)."""
+"""Fraction of the 2 x 16 runs (E2)."""
 SSG_QUALITY = (0.45, 0.94, 0.53, 0.50)
 DD_QUALITY = (1.0, 1.0, 1.0, 0.998)
 SSG_ITERATIONS = 88.0

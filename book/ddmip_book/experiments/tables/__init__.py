@@ -27,7 +27,7 @@ NAMES = {
 
 
 def columns(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Columns:
-    """Rows turned into named columns.
+    """Records turned into named columns.
 
     >>> columns(["network", "runs"], [["2x16", 25], ["4x32", 25]])
     {'network': ['2x16', '4x32'], 'runs': [25, 25]}

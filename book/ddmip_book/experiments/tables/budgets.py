@@ -16,12 +16,12 @@ SHARING = ("ssg", "dd-paper", "dd", "prices")
 
 
 def standard(rows: Results) -> Results:
-    """The rows whose budgets are given in standard deviations, at the sizes that every seed has."""
+    """The records whose budgets are given in standard deviations, at the sizes that every seed has."""
     return rows.where(problem="water", size=BUDGET_SIZES)
 
 
 def levels(rows: Results) -> list[float]:
-    """The budgets in standard deviations for which rows are stored, the smallest first."""
+    """The budgets in standard deviations for which records are stored, the smallest first."""
     return sorted(standard(rows).distinct("budget"))
 
 
@@ -31,17 +31,17 @@ def potable_share(row: Row) -> float:
 
 
 def spent(row: Row, limits: np.ndarray | None = None) -> np.ndarray:
-    """What the row's point spends of each budget, as a share: what is added to each feature, then
-    what is taken away.
+    """What the record's point spends of each budget, as a share: what is added to each feature,
+    then what is taken away.
 
-    `limits` are the budgets of a row whose own are not in standard deviations.
+    `limits` are the budgets of a record whose own are not in standard deviations.
     """
     return (row.spent / (row.budget if limits is None else limits)).ravel()
 
 
 def spent_mean(rows: Results) -> float | None:
-    """Share of all budgets that the points of these rows spend, mean over the rows; None without a
-    point.
+    """Fraction of all budgets that the points of these records spend, mean over the records; None
+    without a point.
     """
     return mean([spent(row).mean() for row in rows if row.point])
 
@@ -62,7 +62,7 @@ def binds_from(rows: Results, method: str = "prices") -> dict[float, int | None]
 
 
 def by_budget(rows: Results, sizes: Sequence[int] = BUDGET_SIZES) -> Columns:
-    """Of each budget and method: mean share of potable samples at each size, and what its points
+    """Of each budget and method: mean fraction of potable samples at each size, and what its points
     spend at the last.
     """
     lines = []
@@ -115,7 +115,7 @@ def in_deviations(names: Sequence[str], deviations: Sequence[float]) -> Columns:
 
 def held_at(counts: Columns, size: int) -> Mapping[str, float]:
     """The line of `raw_counts` for a size, by the names of its columns; empty where that size has
-    no row.
+    no record.
     """
     place = counts["samples n"].index(size) if size in counts["samples n"] else None
     return (

@@ -93,7 +93,7 @@ def against_exact(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) ->
 
 
 def shares(full: Results) -> Columns:
-    """Mean potable share by network, untreated, with the paper's settings and with our defaults."""
+    """Mean potable fraction by network, untreated, with the paper's settings and with our defaults."""
     rows = []
     for network in E1_NETWORKS:
         pairs = [
@@ -118,7 +118,7 @@ def shares(full: Results) -> Columns:
 
 
 def of_best(full: Results, market: Results) -> dict[str, list[tuple[float, bool]]]:
-    """By network, for every run of the paper's settings: its share of the best stored count, and
+    """By network, for every run of the paper's settings: its fraction of the best stored count, and
     whether that is n.
     """
     found: dict[str, list[tuple[float, bool]]] = {network: [] for network in E1_NETWORKS}

@@ -18,7 +18,7 @@ PAPER = ("dd-paper", "dd-paper-float32")
 
 
 def met(full: Results) -> Columns:
-    """Of each network, how many runs meet the paper's test, on each device."""
+    """Of each network, how many runs satisfy the paper's test, on each device."""
     rows = []
     for network in E2_NETWORKS:
         own = [full.where(method=PAPER, device=device, network=network) for device in DEVICE_NAMES]
@@ -163,8 +163,8 @@ def recipes(full: Results, reacting: Results) -> Columns:
 
 def sizes(reacting: Results, parameters_of: Mapping[str, int]) -> Columns:
     """Mean seconds of all iterations on one core and on a GPU, by network with its parameters, and
-    where the GPU's went: the NN block, the MIP block, and the rest (judging points, starting, the
-    last verification).
+    where the GPU's went: the NN block, the MIP block, and the remainder (judging points, starting,
+    the last verification).
     """
     lines = []
     for network, size in parameters_of.items():

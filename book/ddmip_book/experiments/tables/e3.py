@@ -1,4 +1,4 @@
-"""E3 in tables: what each method returns, its share of the best known value, and the exact model
+"""E3 in tables: what each method returns, its fraction of the best known value, and the exact model
 beside it.
 """
 
@@ -30,7 +30,7 @@ def one_instance(rows: Results) -> Columns:
 
 
 def stored(full: Results) -> Columns:
-    """Of each method: runs, verified points, runs that meet the paper's test, iterations."""
+    """Of each method: runs, verified points, runs that satisfy the paper's test, iterations."""
     lines = []
     for name in E3_METHODS:
         rows = full.where(method=name)
@@ -77,7 +77,7 @@ def of_exact(table: Columns) -> list[float]:
 
 
 def shares(found: Mapping[str, Mapping[int, Sequence[float]]], sizes: Sequence[int]) -> Columns:
-    """Mean share of the best known value by method and size."""
+    """Mean fraction of the best known value by method and size."""
     lines = []
     for name, cells in found.items():
         every = [share for cell in cells.values() for share in cell]

@@ -34,8 +34,8 @@ def reactions(
 
 
 def costs(full: Results, methods: Sequence[str] = ("dd-paper", "dd-barrier", "dd")) -> Columns:
-    """Means over the stored runs: iterations, processor seconds, the MIP block's share, and who
-    meets the test.
+    """Means over the stored runs: iterations, processor seconds, the MIP block's fraction, and who
+    satisfies the test.
     """
     lines = []
     for network in E5_NETWORKS:
@@ -70,8 +70,8 @@ def moves(
     gains: Mapping[tuple[str, int], float],
     first: Mapping[str, int | None],
 ) -> Columns:
-    """Runs on networks that react: effect of z, median residual, first move (by the row's key), and
-    share closed.
+    """Runs on input-sensitive networks: effect of z, median residual, first move (by the record's
+    key), and relative gap closed.
     """
     lines = []
     for (network, seed), two in pairs.items():
