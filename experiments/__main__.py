@@ -87,7 +87,7 @@ def _status(folder: Path, name_missing: bool) -> None:
             print(f"    {line}")
         extra = sum(row.key not in keys for row in rows)
         if extra:
-            print(f"    {extra} rows belong to no case of the full profile")
+            print(f"    {extra} records belong to no case of the full profile")
         for (method, device), number in Counter(
             (case.method, case.device) for case in left
         ).items():
@@ -150,7 +150,7 @@ def _carry_out(options: argparse.Namespace) -> int:
         known = [row for name in EXPERIMENTS for row in Store(name, folder).rows()]
         rows = [row for row in known if row.experiment in (options.experiments or EXPERIMENTS)]
         good, bad, skipped = verify_rows(rows, folder / "networks", known=known)
-        print(f"{good} rows hold, {bad} are wrong, {skipped} could not be checked here")
+        print(f"{good} records hold, {bad} are wrong, {skipped} could not be checked here")
         return int(bad > 0)
     elif options.command == "prove":
         prove_rows(
@@ -172,7 +172,7 @@ def _add(file: Path, folder: Path) -> None:
             new = [row for row in found if row.experiment == experiment and row.key not in known]
             for row in new:
                 store.append(row)
-        print(f"{len(new)} rows added to {store.path}")
+        print(f"{len(new)} records added to {store.path}")
 
 
 if __name__ == "__main__":

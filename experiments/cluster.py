@@ -66,7 +66,7 @@ def work_on_cluster(
     except cluster_errors() as error:
         failures.append(
             f"the connection to the cluster failed ({type(error).__name__}):"
-            f" {len(todo) - len(left)} of {len(todo)} cases are done, and their rows are in"
+            f" {len(todo) - len(left)} of {len(todo)} cases are done, and their records are in"
             f" {store.path}. Run the same command again for the other {len(left)}."
         )
     finally:

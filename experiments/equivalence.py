@@ -62,10 +62,10 @@ def account(rows: Iterable[Row], known: Known) -> list[str]:
     older = [row for row in rows if not is_todays(row, known)]
     lines = []
     if len(rows) > len(older):
-        lines.append(f"{len(rows) - len(older)} rows come from code that gives today's results")
+        lines.append(f"{len(rows) - len(older)} records come from code that gives today's results")
     if older:
         lines.append(
-            f"{len(older)} rows come from code that was not shown to give today's results:"
+            f"{len(older)} records come from code that was not shown to give today's results:"
         )
         origins = Counter((kind_of(row), made_by(row), row.provenance["commit"]) for row in older)
         lines += [
@@ -74,5 +74,5 @@ def account(rows: Iterable[Row], known: Known) -> list[str]:
         ]
     uncommitted = sum(row.provenance["uncommitted"] for row in rows)
     if uncommitted:
-        lines.append(f"{uncommitted} rows come from code that was not committed as it ran")
+        lines.append(f"{uncommitted} records come from code that was not committed as it ran")
     return lines

@@ -82,7 +82,7 @@ def run(
         if found - {"real"}:
             raise ValueError(
                 "published results come from the real data: set DDMIP_DATA_DIR, or name another"
-                " folder for these rows."
+                " folder for these records."
             )
     where = results_folder(writing=True) if folder is None else folder
     return run_cases(cases, where, workers, memory_limit, progress, client)

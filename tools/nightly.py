@@ -64,7 +64,7 @@ def main() -> int:
         good, bad, skipped = verify_rows(list(chosen), folder / "networks")
         wrong += bad
         print(
-            f"\n{experiment}, cases with {only!r}: {good} rows hold, {bad} are wrong, {skipped}"
+            f"\n{experiment}, cases with {only!r}: {good} records hold, {bad} are wrong, {skipped}"
             " were not checked"
         )
         print("\n".join(compared(chosen, load(experiment))), flush=True)

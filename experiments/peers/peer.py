@@ -139,7 +139,7 @@ class Peer:
         if instance.milp.others:
             kind = instance.milp.others[0].kind
             raise ProblemError(
-                f"{self.method} takes linear rows only, not {kind}: use BigM, which keeps SCIP's"
+                f"{self.method} takes linear constraints only, not {kind}: use BigM, with SCIP's"
                 " own."
             )
         flat = [_relu_layers(p.net, p.inputs.shape[1], self.method) for p in instance.predictors]

@@ -52,7 +52,7 @@ class Regions:
             or instance.predictors[0].gives_class
         ):
             raise ProblemError(
-                f"{method} needs one network in a box: continuous inputs, no rows, no classes."
+                f"{method} needs one network in a box, with continuous inputs and without classes."
             )
         layers = flat_layers(instance.predictors[0].net, len(index))
         if any(not isinstance(layer, (nn.Linear, nn.ReLU)) for layer in layers):

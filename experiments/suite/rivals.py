@@ -54,7 +54,9 @@ class RandomPoints:
         rng = np.random.default_rng(seed)
         s = run.instance.milp
         if s.others:
-            raise ProblemError(f"{self.method} takes linear rows only, not {s.others[0].kind}.")
+            raise ProblemError(
+                f"{self.method} takes linear constraints only, not {s.others[0].kind}."
+            )
         nearest = _NearestPoint(s, run.instance.free_inputs)
         points = 0
         while run.seconds_left > 0 and (self.most is None or points < self.most):

@@ -41,7 +41,7 @@ class Results:
         """The only record with these values, None if there is none; several are an error."""
         found = self.where(**fields).rows
         if len(found) > 1:
-            raise ValueError(f"{len(found)} rows have {fields}: name more fields.")
+            raise ValueError(f"{len(found)} records have {fields}: name more fields.")
         return found[0] if found else None
 
     def beside(self, row: Row, method: str) -> Row | None:

@@ -96,10 +96,10 @@ class Row:
         found = json.loads(line)
         names = {f.name for f in fields(cls)}
         if not isinstance(found, dict) or not isinstance(found.get("key", ""), str):
-            raise ValueError("a row is an object of JSON, with a text for its key.")
+            raise ValueError("a record is an object of JSON, with a text for its key.")
         if set(found) != names:
             raise ValueError(
-                f"a row lacks {sorted(names - set(found))} or has unknown"
+                f"a record lacks {sorted(names - set(found))} or has unknown"
                 f" {sorted(set(found) - names)}."
             )
         return cls(**found)

@@ -79,7 +79,7 @@ class Store:
             except (ValueError, RecursionError) as problem:
                 if number < len(lines):
                     found.aside.append(line + b"\n")
-                    found.problems.append(f"{self.path}, line {number} is no row: {problem}")
+                    found.problems.append(f"{self.path}, line {number} is no record: {problem}")
                 continue
             before, same = first.setdefault(row.key, (number, line))
             if before == number:
@@ -87,7 +87,7 @@ class Store:
                 found.kept.append(line + b"\n")
                 continue
             found.problems.append(
-                f"{self.path}, lines {before} and {number} are rows of the same case, {row.key}"
+                f"{self.path}, lines {before} and {number} are records of the same case, {row.key}"
             )
             found.at_odds |= line != same
             found.aside.append(line + b"\n")
@@ -100,7 +100,7 @@ class Store:
         found = self.content()
         if found.problems:
             remedy = (
-                "delete all but one of the rows that differ"
+                "delete all but one of the records that differ"
                 if found.at_odds
                 else "`run` sets such lines aside"
             )
@@ -159,7 +159,7 @@ class Store:
         if os.write(self._file.fileno(), line) != len(line):
             self._file.truncate(before)  # else the next row would be glued to this part
             raise OSError(
-                f"{self.path}: the disk took only a part of a row; free some space and run again."
+                f"{self.path}: the disk took part of a record only; free some space and run again."
             )
         os.fsync(self._file.fileno())
 

@@ -181,7 +181,7 @@ def plot_certified(e1: Results, certified: Results) -> Figure:
     for name, (mark, colour) in looks.items():
         places = np.reshape(marks[name], (-1, 2))
         axes.plot(*places.T, mark, color=colour, label=name, markersize=11 if mark == "|" else 6)
-    axes.set(xlabel="share of the samples", ylim=(len(cells) - 0.4, -0.6), xlim=(0, 1.03))
+    axes.set(xlabel="fraction of the samples", ylim=(len(cells) - 0.4, -0.6), xlim=(0, 1.03))
     axes.set_yticks(
         range(len(cells)), [f"{network}, {size}" for network, size in cells], fontsize=9
     )
@@ -203,7 +203,7 @@ def plot_histories(certified: Results, size: int = 50) -> Figure:
             )
             axes.plot(seconds[-1], (row.objective or 0.0) / size, **look(number, linestyle=""))
     axes.set(
-        xlabel="seconds", ylabel="bound, share of the samples", xscale="symlog", ylim=(0, 1.03)
+        xlabel="seconds", ylabel="bound, fraction of the samples", xscale="symlog", ylim=(0, 1.03)
     )
     if axes.get_legend_handles_labels()[0]:
         axes.legend(loc="lower left")

@@ -60,7 +60,7 @@ def decompositions(full: Results, device: str | tuple[str, ...]) -> Results:
 
 
 def by_network(rows: Results, *fields: str) -> dict[str, float]:
-    """Mean of the sum of `fields` in one iteration, for each of the six networks that has records."""
+    """Mean sum of `fields` in one iteration, for each of the six networks that has records."""
     found = {}
     for network in E2_NETWORKS:
         own = rows.where(network=network)

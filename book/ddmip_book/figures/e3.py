@@ -213,7 +213,7 @@ def plot_budgets(rows: Results, sizes: Sequence[int] = E3_SIZES_PRINTED) -> Figu
             shown, np.array(budgets.rounds(rows, budget, shown), dtype=float), **style
         )
     panels["prices"].sharey(panels[WITH])
-    panels[WITH].set_ylabel("potable share")
+    panels[WITH].set_ylabel("potable fraction")
     printed = {
         "color": GREY,
         "label": "in the paper",

@@ -1,4 +1,4 @@
-"""Which rows come from code that gives today's results."""
+"""Which records come from code that gives today's results."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def test_equality_holds_for_its_method_and_problem_alone() -> None:
 def test_the_account_names_older_code_and_counts_uncommitted_rows() -> None:
     rows = [row(code=NOW), row(solvers="a"), row(solvers="b", commit="def+", uncommitted=True)]
     assert account(rows, known(a=NOW)) == [
-        "2 rows come from code that gives today's results",
-        "1 rows come from code that was not shown to give today's results:",
+        "2 records come from code that gives today's results",
+        "1 records come from code that was not shown to give today's results:",
         "  1 x ssg on water, code b of commit def+",
-        "1 rows come from code that was not committed as it ran",
+        "1 records come from code that was not committed as it ran",
     ]
     assert account([replace(row(), method="mine")], {}) == []
 

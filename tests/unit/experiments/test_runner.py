@@ -337,7 +337,7 @@ def test_command_line_tells_status_table_and_verdict(
     assert main(["table", "e1", "--folder", str(folder)]) == 0
     assert f"water 2x16 {TINY[-1].size}" in capsys.readouterr().out
     assert main(["verify", "e1", "--folder", str(folder)]) == 0
-    assert f"{len(TINY) + 1} rows hold, 0 are wrong" in capsys.readouterr().out
+    assert f"{len(TINY) + 1} records hold, 0 are wrong" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["verify", "e9", "--folder", str(folder)])
     assert "there is no experiment e9: choose among e1" in capsys.readouterr().err

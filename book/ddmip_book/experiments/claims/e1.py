@@ -39,7 +39,7 @@ def e1_quality(ours: Runs, exact: Runs) -> tuple[str, str]:
         gains.setdefault((row.network, row.size), []).append(gain)
     means = [float(np.mean(cell)) for cell in gains.values()] or [float("nan")]
     span = f"{min(means):+.2f} to {max(means):+.2f}"
-    text = f"potable share, Algorithm 1 minus Big-M, over {len(gains)} cells: {span}"
+    text = f"potable fraction, Algorithm 1 minus Big-M, over {len(gains)} cells: {span}"
     return graded(max(map(abs, means)) <= 0.02, min(means) >= -0.02), text
 
 
@@ -199,7 +199,7 @@ def e1_converged(ours: Runs) -> tuple[str, str]:
     at_100 = float(np.polyval(np.polyfit(E3_SIZES_PRINTED, DD_ITERATIONS, 1), 100))
     share = ours.mean("converged")
     text = (
-        f"a line through 10, 12, 42, 48 gives {at_100:.0f} at n = 100; in E1 {share:.0%} of our"
-        " runs meet the test"
+        f"a linear fit of the four printed counts gives {at_100:.0f} at n = 100; in E1"
+        f" {share:.0%} of our runs satisfy the test"
     )
     return graded(share == 1, share >= 0.5), text

@@ -30,8 +30,8 @@ def e2_small(runs: Runs, alive: Runs) -> tuple[str, str]:
     """
     shares = [part.mean("converged") for part in (runs, alive)]
     text = (
-        f"{shares[0]:.0%} of the 2 x 16 runs meet the test within 50 iterations, {shares[1]:.0%} of"
-        " those trained to "
+        f"{shares[0]:.0%} of the 2 x 16 runs satisfy the test within 50 iterations,"
+        f" {shares[1]:.0%} of those trained to "
     )
     near, some = (
         all(map(test, shares))
@@ -55,8 +55,8 @@ def e2_deep(runs: Runs, alive: Runs, gpu: Runs) -> tuple[str, str]:
         for parts in ((alive, gpu), (runs,))
     )
     text = (
-        f"{met.sum():.0f} of {len(met)} runs from 16 x 128 on meet the test where the networks"
-        " react, "
+        f"{met.sum():.0f} of {len(met)} runs from 16 x 128 on satisfy the test on input-sensitive"
+        " networks, "
     )
     text += f"{constant.sum():.0f} of {len(constant)} on constant ones"
     return graded(bool(met.all()), met.mean() > 0.5), text
@@ -72,7 +72,7 @@ def e2_seconds(gpu: Runs, alive: Runs) -> tuple[str, str]:
     """
     means = [part.mean("seconds") for part in (alive, gpu)]
     text = (
-        f"64 x 512 on one GPU: {means[0]:.1f} s where the networks react, {means[1]:.1f} s on"
+        f"64 x 512 on one GPU: {means[0]:.1f} s on input-sensitive networks, {means[1]:.1f} s on"
         " constant ones"
     )
     return graded(max(means) < 90, max(means) < 180), text
@@ -102,10 +102,10 @@ def e2_sublinear(runs: Runs, alive: Runs) -> tuple[str, str]:
     """
     (whole, tail), (whole_too, tail_too) = map(_slopes, (runs, alive))
     text = (
-        f"slope {whole:.2f} in the parameters over all networks, {tail:.2f} over the largest"
+        f"exponent {whole:.2f} in the parameters over all networks, {tail:.2f} over the largest"
         " three; "
     )
-    text += f"{whole_too:.2f} and {tail_too:.2f} where all networks react"
+    text += f"{whole_too:.2f} and {tail_too:.2f} on the input-sensitive networks"
     return graded(max(whole, tail, whole_too, tail_too) < 0.8, max(whole, whole_too) < 0.8), text
 
 
@@ -116,7 +116,7 @@ def e2_depth(runs: Runs, alive: Runs) -> tuple[str, str]:
     """
     both = runs.means("seconds", "network", E2_NETWORKS), alive.means("seconds", "network", REACT)
     text = (
-        f"mean seconds on one core, by network: {comma_list(both[0])}; where all react:"
+        f"mean seconds on one core, by network: {comma_list(both[0])}; on input-sensitive networks:"
         f" {comma_list(both[1])}"
     )
     each = all(b > a for means in both for a, b in pairwise(means))
@@ -135,10 +135,12 @@ def e2_overhead(runs: Runs, alive: Runs) -> tuple[str, str]:
         total, inner = (part.means(column, "network", ends) for column in ("seconds", "seconds_nn"))
         shares.append((inner[1] - inner[0]) / (total[1] - total[0] or np.inf))
     text = (
-        f"{shares[0]:.0%} of what the largest network costs more than the smallest is spent in the"
+        f"{shares[0]:.0%} of what the largest network costs more than the smallest is time of the"
         " NN block, "
     )
-    return graded(min(shares) >= 0.5, False), text + f"{shares[1]:.0%} where all networks react"
+    return graded(
+        min(shares) >= 0.5, False
+    ), text + f"{shares[1]:.0%} on the input-sensitive networks"
 
 
 @check(
@@ -155,7 +157,7 @@ def e2_exact_fails(deep: Runs, alive: Runs, small: Runs) -> tuple[str, str]:
     )
     text = f"n = 100, 300 s: no proof on {', '.join(unsolved) or 'no network'} (E2), nor on "
     text += (
-        f"{len(react)} of {len(alive)} 16 x 128 that react, nor on"
+        f"{len(react)} of {len(alive)} input-sensitive 16 x 128, nor on"
         f" {', '.join(earlier) or 'any network'} (E1)"
     )
     none = len(unsolved) == len(deep) and len(react) == len(alive)

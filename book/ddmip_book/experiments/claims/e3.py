@@ -55,7 +55,7 @@ def e3_dd_iterations(ours: Runs) -> tuple[str, str]:
     """Every run converges, in about the printed numbers of iterations; in others is a change."""
     met = np.nan_to_num(ours.values("converged"))
     means = ours.means("iterations", "size", E3_SIZES_PRINTED)
-    text = f"{met.sum():.0f} of {len(met)} runs meet the test; iterations {comma_list(means)}"
+    text = f"{met.sum():.0f} of {len(met)} runs satisfy the test; iterations {comma_list(means)}"
     return (
         graded(bool(met.all()) and np.allclose(means, DD_ITERATIONS, atol=5), bool(met.all())),
         text,

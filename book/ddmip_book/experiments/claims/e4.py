@@ -46,7 +46,8 @@ def e4_convergence(runs: Runs) -> tuple[str, str]:
     """Shares within 0.1 of the printed ones confirm; some on every backbone is a change."""
     ours = runs.means("converged", "network", BACKBONES)
     printed = list(CONVERGENCE.values())
-    text = f"shares that meet the test: {comma_list(ours, 2)} against {comma_list(printed)}"
+    text = "fractions of runs that satisfy the test: "
+    text += f"{comma_list(ours, 2)} against {comma_list(printed)}"
     return graded(np.allclose(ours, printed, atol=0.1), min(ours) > 0), text
 
 

@@ -35,7 +35,10 @@ ALIVE_PGD, ALIVE_BARRIER, ALIVE_BEST = (
     {**ALIVE_TREES, "method": part["method"]} for part in (PGD, BARRIER, BEST)
 )
 REACTING_TREES = tuple(network + REACTING for network in E5_NETWORKS)
-RECIPES = {"by E5's recipe": E5_NETWORKS, "trained to react": REACTING_TREES}
+RECIPES = {
+    "of E5's training protocol": E5_NETWORKS,
+    "trained to be input-sensitive": REACTING_TREES,
+}
 
 
 def _open(runs: Results, best: Results) -> Results:
@@ -82,7 +85,7 @@ def _growing(runs: Results, printed: tuple[float, ...]) -> tuple[str, str]:
             said.append(f"{comma_list(known)} s against {comma_list(theirs)} s on networks {kind}")
     return (
         _worst(verdicts),
-        f"where something can be gained, on one core: {'; '.join(said) or 'no run'}",
+        f"on instances with a possible gain, on one core: {'; '.join(said) or 'no run'}",
     )
 
 
@@ -212,11 +215,11 @@ def e5_order_of_magnitude(exact: Runs, pgd: Runs, barrier: Runs, best: Runs) -> 
         reached = sum((b.objective or 0) >= (a.objective or 0) - 1e-5 for a, b in pairs)
         kept.append(reached / max(1, len(pairs)))
     text = (
-        f"Big-M's seconds over Algorithm 1's where something can be gained: PGD {ratios[0]:.0f},"
-        " barrier "
+        f"Big-M's seconds over Algorithm 1's on instances with a possible gain: PGD"
+        f" {ratios[0]:.0f}, barrier "
     )
     text += (
-        f"{ratios[1]:.0f}; it holds as much as Big-M in {kept[0]:.0%} and {kept[1]:.0%} of these"
+        f"{ratios[1]:.0f}; it attains Big-M's objective in {kept[0]:.0%} and {kept[1]:.0%} of these"
         " runs"
     )
     return graded(min(ratios) >= 10 and min(kept) >= 0.75, min(ratios) >= 10), text
@@ -252,7 +255,7 @@ def e5_block_ratio(
             verdicts.append(graded(near, min(ratios.values()) >= 2))
             said.append(f"{comma_list(list(ratios.values()), 2)} on networks {kind}")
     text = (
-        "where something can be gained, seconds of the barrier over PGD's by network:"
+        "on instances with a possible gain, seconds of the barrier over PGD's by network:"
         f" {'; '.join(said) or 'no run'}"
     )
     return _worst(verdicts), text
@@ -287,7 +290,7 @@ def e5_gap_source(
             verdicts.append(graded(share >= 0.9 - 1e-9 and same == len(pairs), share >= 0.5))
             said.append(f"{share:.0%} and {same} of {len(pairs)} on networks {kind}")
     text = (
-        "where something can be gained, the NN block's share of the time, and instances on which"
-        " both blocks take "
+        "on instances with a possible gain, the NN block's fraction of the time, and instances"
+        " on which both blocks take "
     )
     return _worst(verdicts), f"{text}the same iterations: {'; '.join(said) or 'no run'}"

@@ -16,7 +16,7 @@ SHARING = ("ssg", "dd-paper", "dd", "prices")
 
 
 def standard(rows: Results) -> Results:
-    """The records whose budgets are given in standard deviations, at the sizes that every seed has."""
+    """The records with budgets in standard deviations, at the sizes that every seed has."""
     return rows.where(problem="water", size=BUDGET_SIZES)
 
 

@@ -93,7 +93,7 @@ def against_exact(full: Results, methods: Sequence[str] = ("dd-paper", "dd")) ->
 
 
 def shares(full: Results) -> Columns:
-    """Mean potable fraction by network, untreated, with the paper's settings and with our defaults."""
+    """Mean potable fraction by network: untreated, with the paper's settings, with our defaults."""
     rows = []
     for network in E1_NETWORKS:
         pairs = [

@@ -59,7 +59,7 @@ def costs(full: Results, methods: Sequence[str] = ("dd-paper", "dd-barrier", "dd
         "iterations",
         "processor, s",
         "in the MIP block",
-        "meet the test",
+        "satisfy the test",
     ]
     return columns(names, lines)
 

@@ -44,7 +44,7 @@ def line(row: Row) -> bytes:
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_line_is_named_by_readers(damage: bytes, tmp_path: Path) -> None:
     write(tmp_path, line(ROWS[0]), damage, line(ROWS[2]))
-    with pytest.raises(DamagedRows, match=r"e1\.jsonl, line 2 is no row"):
+    with pytest.raises(DamagedRows, match=r"e1\.jsonl, line 2 is no record"):
         load("e1", tmp_path)
 
 
@@ -53,11 +53,11 @@ def test_commands_name_damaged_lines_and_status_goes_on(
 ) -> None:
     write(tmp_path, line(ROWS[0]), b"garbage", line(ROWS[0]))
     assert main(["table", "e1", "--folder", str(tmp_path)]) == 1
-    assert "e1.jsonl, line 2 is no row" in capsys.readouterr().err
+    assert "e1.jsonl, line 2 is no record" in capsys.readouterr().err
     assert main(["status", "--folder", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "e1.jsonl, line 2 is no row" in said
-    assert "lines 1 and 3 are rows of the same case" in said
+    assert "e1.jsonl, line 2 is no record" in said
+    assert "lines 1 and 3 are records of the same case" in said
     assert "e5" in said
 
 
@@ -73,7 +73,7 @@ def test_a_run_sets_a_damaged_line_aside_and_does_its_run_again(
         return next(row for row in ROWS if row.key == case.key)
 
     store = write(tmp_path, line(ROWS[0]), damage, line(ROWS[2]))
-    with pytest.warns(UserWarning, match=r"e1\.jsonl, line 2 is no row"):
+    with pytest.warns(UserWarning, match=r"e1\.jsonl, line 2 is no record"):
         found = runner.run_cases(cases, tmp_path, again)
     assert done == [cases[1]]
     assert {row.key for row in found} == {case.key for case in cases}
@@ -110,7 +110,7 @@ def test_a_kill_between_the_two_files_loses_and_doubles_nothing(
 def test_a_repeated_row_is_found_and_set_aside(tmp_path: Path) -> None:
     store = write(tmp_path, line(ROWS[0]), line(ROWS[1]), line(ROWS[0]))
     with pytest.raises(
-        DamagedRows, match="lines 1 and 3 are rows of the same case, e1/water/2x16/25"
+        DamagedRows, match="lines 1 and 3 are records of the same case, e1/water/2x16/25"
     ):
         load("e1", tmp_path)
     with pytest.warns(UserWarning, match="lines 1 and 3"), store.writing():
