@@ -25,9 +25,11 @@ document.addEventListener("DOMContentLoaded", () => {
     toggle.setAttribute("aria-label", `Pages below ${above.textContent.trim()}`);
   }
 
-  // Figures of several panels keep a legible size on a phone and scroll inside their box.
+  // Figures of several panels keep a legible size on a phone and scroll inside their box:
+  // those with panels side by side, and those drawn so large that their text would be below 8 px.
   for (const image of document.querySelectorAll(".bd-article :is(figure, .cell_output) img")) {
-    const mark = () => image.classList.toggle("wide", image.naturalWidth > 1.6 * image.naturalHeight);
+    const mark = () => image.classList.toggle(
+      "wide", image.naturalWidth > Math.min(900, 1.6 * image.naturalHeight));
     if (image.complete) mark();
     else image.addEventListener("load", mark);
   }
