@@ -201,12 +201,14 @@ def test_directives_and_references_become_plain(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tools.plain_markdown.numbers", lambda: said)
     nested = "`````{dropdown} Why\n```{prf:proof}\nBy {eq}`eq-a`.\n```\n`````"
     assert plain_markdown(nested) == "> **Why**\n>\n> > *Proof.*\n> >\n> > By (4.1)."
+    display = "```{prf:proof}\nHence\n\n$$\na < b ,\n$$\n\nand so on.\n```"
+    assert plain_markdown(display) == "> *Proof.*\n>\n> Hence\n>\n> $$ a < b , $$\n>\n> and so on."
     statement = (
         "```{prf:proposition} Short\n:label: prop-a\n\n$$\nx\n$$ (eq-a)\n```\nand {numref}`fig-a`"
     )
     assert (
         plain_markdown(statement)
-        == "> **Proposition 4.2** (Short)\n>\n> $$\n> x \\tag{4.1}\n> $$\n\nand Fig. 4.3"
+        == "> **Proposition 4.2** (Short)\n>\n> $$ x \\tag{4.1} $$\n\nand Fig. 4.3"
     )
 
 
