@@ -337,6 +337,7 @@ def write(folder: Path) -> list[str]:
     executable = installed()
     if executable is None:
         return ["no PDF and no EPUB: no Chromium was found"]
+    folder.mkdir(parents=True, exist_ok=True)
     with chromium(executable) as browser:
         write_epub(browser.new_page(), folder / f"{NAME}.epub")
         write_pdf(browser.new_page(), folder / f"{NAME}.pdf")

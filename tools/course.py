@@ -275,7 +275,8 @@ def write_instructors(names: list[str], course: dict[str, Any], output: Path) ->
     ]
     body = (
         "# For instructors\n\nDo not publish this folder: it holds the solutions of the"
-        " examination.\n\n" + "\n".join(items)
+        " examination.\n\nLecture notes name figures by their labels, such as `fig-pgd-rate`: those that"
+        " are on no slide are shown from the chapter.\n\n" + "\n".join(items)
     )
     write(output / "index.html", page("For instructors", markdown(body)))
 
