@@ -52,7 +52,7 @@ EPUB_STYLE = """\
 body { line-height: 1.5; } img { max-width: 100%; } pre { white-space: pre-wrap; font-size: 0.8em; }
 table { border-collapse: collapse; } th, td { padding: 0.2em 0.5em; border-bottom: 1px solid #888; }
 .admonition, .proof, .exercise, .solution { border-left: 0.2em solid #888; padding-left: 0.8em; }
-.admonition-title { font-weight: bold; } .eqno { float: right; } figcaption { font-size: 0.9em; }
+.admonition-title { font-weight: bold; } .eqno { float: right; } .math { overflow-x: auto; } figcaption { font-size: 0.9em; }
 """
 XHTML = """\
 <?xml version="1.0" encoding="utf-8"?>
