@@ -28,7 +28,17 @@ from pathlib import Path
 
 from ddmip_book.yaml_file import read_yaml
 from tools.prose_sources import ROOT, Source, sources
-from tools.prose_text import Prose, inline, numbers, read, sentences, without_exercises, words
+from tools.prose_text import (
+    NAMED,
+    NAMES_WITH_DIGITS,
+    Prose,
+    inline,
+    numbers,
+    read,
+    sentences,
+    without_exercises,
+    words,
+)
 
 WORD_LIST = Path(__file__).with_name("prose_words.yml")
 TABLE = ROOT / "tests" / "project" / "prose.yml"
@@ -54,7 +64,7 @@ MEASURES = {
     "what": "% of sentences that begin with what, who, where, nobody or nothing",
     "bare": "headings without a noun of the field",
     "question": "questions before the first figure or heading",
-    "unstated": "1 where neither number nor theorem stands before the first figure or heading",
+    "unstated": "1 where the first paragraph has neither a number nor a theorem",
     "main": "words outside exercises and solutions",
 }
 STEPS = {"private": 0.5, "long": 0.5, "dense": 0.5, "what": 0.5, "main": 50.0}
@@ -187,9 +197,23 @@ def _of_chapter(source: Source) -> dict[str, float]:
     main = sentences(read(without_exercises(source.text)).body)
     return {
         "question": lead.count("?"),
-        "unstated": float(not RESULT.search(re.sub(r"\]\([^)]*\)|^# .*$", "", lead))),
+        "unstated": float(not _states_result(lead)),
         "main": sum(len(words(sentence)) for sentence in main),
     }
+
+
+def _states_result(lead: str) -> bool:
+    """Return whether the first paragraph has a number or a theorem; names with digits are neither.
+
+    >>> (
+    ...     _states_result("# E1\\n\\nE1 of Chapter 3 compares."),
+    ...     _states_result("# E1\\n\\nIn 12 steps."),
+    ... )
+    (False, True)
+    """
+    first = next((text for text in lead.split("\n\n") if text and not text.startswith("#")), "")
+    plain = re.sub(r"\]\([^)]*\)|\{cite\}`[^`]*`", "", first)
+    return RESULT.search(NAMES_WITH_DIGITS.sub(" ", NAMED.sub(" ", plain))) is not None
 
 
 def measured(names: Iterable[str] = ()) -> list[Measured]:

@@ -70,6 +70,8 @@ def test_a_private_word_a_long_and_a_full_sentence_are_counted() -> None:
 
 def test_an_opening_states_its_result() -> None:
     good = "# The split\n\nThe gap is at most {prf:ref}`thm-gap`.\n\n## Questions\n\nWhy?"
+    named = "# E1\n\nE1 of Chapter 3 compares both.\n\nThe gap is 3 %.\n\n## Design"
+    assert measure(Source("chapters", "c", named)).values["unstated"] == 1
     riddle = "# The split\n\nHow can so little coordinate so much?\n\n## Answer\n\nIn 12 steps."
     assert measure(Source("chapters", "a", good)).values["unstated"] == 0
     assert measure(Source("chapters", "a", good)).values["question"] == 0
