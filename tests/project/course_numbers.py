@@ -192,9 +192,9 @@ def nn_block() -> list[str]:
     assert slopes[0][0] != slopes[0][1]
     assert slopes[1][0] == slopes[1][1]
     return [
-        f"the factor is $0.95$ and {counts[0.01][1]} steps",
-        f"it is ${t(counts[1 / 8][0])}$ and {counts[1 / 8][1]} steps",
-        f"it is ${t(counts[2 / 13][0])}$ and {counts[2 / 13][1]} steps",
+        f"| $0.95$ | {counts[0.01][1]} |",
+        f"| ${t(counts[1 / 8][0])}$ | {counts[1 / 8][1]} |",
+        f"| ${t(counts[2 / 13][0])}$ | {counts[2 / 13][1]} |",
         f"Together ${pair(project_two_sided_budget(np.array([3.0, 2.0, -4.0]), 2.0, 1.0))}$",
         f"minimiser is ${pair(ends[0])}$; the gradient there is $-{pair(slopes[0])}$",
         f"the minimiser is ${pair(ends[1])}$",
