@@ -23,7 +23,7 @@ from tools.notebooks import ROOT, chapters, contents
 FENCE = re.compile(r"^(`{3,}|:{3,})\{([\w:-]+)\} *(.*)$")
 OPTION = re.compile(r"^:([\w-]+): *(.*)$")
 ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
-DISPLAY = re.compile(r"\$\$.*?\$\$", re.DOTALL)
+DISPLAYED = re.compile(r"\$\$.*?\$\$", re.DOTALL)
 EQUATION = re.compile(r"\$\$((?:(?!\$\$).)+?)\s*\$\$ \((eq-[\w-]+)\)", re.DOTALL)
 DECLARED = re.compile(
     r"\{(?P<kind>prf:\w+|exercise-start|figure)\}[^\n]*\n(?::(?!label|name)[\w-]+:[^\n]*\n)*"
@@ -126,7 +126,7 @@ def directive(kind: str, title: str, body: list[str]) -> list[str]:
         name = numbers().get(options.get("name", ""), "Figure")
         return [f"![{options.get('alt', '')}]({title})", "", f"*{name}.* {caption}", ""]
     text = "\n".join(converted(body)).strip()
-    inside = [heading(kind, title, options), "", *DISPLAY.sub(one_line, text).split("\n")]
+    inside = [heading(kind, title, options), "", *DISPLAYED.sub(one_line, text).split("\n")]
     return [*(f"> {line}".rstrip() for line in inside), ""]
 
 
@@ -134,7 +134,7 @@ def one_line(display: re.Match[str]) -> str:
     """Return a displayed formula on one line: JupyterLab takes marks of a quotation inside a formula
     for signs.
 
-    >>> DISPLAY.sub(one_line, "$$" + chr(10) + "a > b ." + chr(10) + "$$")
+    >>> DISPLAYED.sub(one_line, "$$" + chr(10) + "a > b ." + chr(10) + "$$")
     '$$ a > b . $$'
     """
     return " ".join(display[0].split())

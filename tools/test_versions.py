@@ -382,11 +382,12 @@ def releases(rows: Sequence[Row]) -> str:
     core = [Requirement(text).name for text in project()["core"]]
     extras = [name for row in rows for name in row.versions if name not in core]
     head = ["package", *(f"{row.python} {row.end}" for row in rows)]
-    lines = (
-        [name, *(row.versions.get(name, "") for row in rows)]
-        for name in dict.fromkeys([*core, *extras])
-    )
-    return table(head, lines)
+    names = dict.fromkeys([*core, *extras])
+    return table(head, (_line_of(name, rows) for name in names))
+
+
+def _line_of(name: str, rows: Sequence[Row]) -> list[str]:
+    return [name, *(row.versions.get(name, "") for row in rows)]
 
 
 def arguments_of(environments: list[str]) -> argparse.Namespace:
