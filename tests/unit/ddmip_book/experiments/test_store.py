@@ -143,7 +143,7 @@ def test_a_full_disk_leaves_no_part_of_a_row(
     write_all = os.write
     with store.writing():
         monkeypatch.setattr(os, "write", lambda to, what: write_all(to, what[:50]))
-        with pytest.raises(OSError, match="only a part of a row"):
+        with pytest.raises(OSError, match="part of a record only"):
             store.append(ROWS[0])
         monkeypatch.undo()
         store.append(ROWS[1])
