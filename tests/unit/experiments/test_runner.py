@@ -278,7 +278,7 @@ def test_results_are_chosen_and_averaged(row: Row) -> None:
     assert results.pivot("method", "size", "objective").tolist() == [[12, 22]]
     assert results.one(seed=3, size=20) == rows[3]
     assert results.one(seed=9) is None
-    with pytest.raises(ValueError, match="4 rows"):
+    with pytest.raises(ValueError, match="4 records"):
         results.one(method="dd-paper")
 
 
