@@ -31,6 +31,8 @@ class Monomials(nn.Module):
         The exponent of each input, in a row for each product.
     """
 
+    powers: Tensor
+
     def __init__(self, powers: ndarray) -> None:
         super().__init__()
         self.register_buffer("powers", torch.tensor(powers, dtype=torch.float64))

@@ -20,7 +20,7 @@ from ddmip_lib.errors import ProblemError, UnsupportedNetworkError
 from ddmip_lib.methods import start_run
 from ddmip_lib.model import Instance, PointCallback
 from ddmip_lib.model.predictor import LOGIT_MARGIN
-from ddmip_lib.model.progress import ProgressLine, report_progress
+from ddmip_lib.model.progress import ProgressLine, report_incumbent, report_progress
 
 
 class Tie(NamedTuple):
@@ -152,8 +152,8 @@ class Peer:
             f"{name} {version(name)}" for name in self.packages.values()
         )
         details["threads"] = self.threads
-        with ProgressLine(problem, self.method, run.began, progress) as line:
-            line.see(incumbent)
+        with ProgressLine(problem, self.method, run.began, progress):
+            report_incumbent(instance, incumbent.objective, incumbent.nearest.distance)
 
             def report(values: np.ndarray, bound: float) -> None:
                 incumbent.consider(values)
