@@ -1,5 +1,7 @@
 """Quadratic constraints as linear ones, where every product has an integer factor."""
 
+import numpy as np
+
 from ..programs.products import MAX_INTEGER_DIGITS, ProductWriter
 from .reformulation import Reformulation
 
@@ -17,11 +19,10 @@ def products(r: Reformulation) -> None:
         quadratic = other.quadratic
         if quadratic is None:
             continue
-        infinite = [
-            v for v in quadratic.factors if not abs(r.lower[v]) + abs(r.upper[v]) < float("inf")
-        ]
-        if infinite:
-            name = milp.names[infinite[0]]
+        factors = np.array(quadratic.factors, dtype=int)
+        unbounded = ~np.isfinite(np.array(r.upper)[factors] - np.array(r.lower)[factors])
+        if unbounded.any():
+            name = milp.names[factors[unbounded][0]]
             r.leave_out(other, f"{name} has no finite range", f"give {name} finite lb and ub")
             continue
         one_is_integer = [integer[v] or integer[w] for v, w, _ in quadratic.products]
@@ -32,8 +33,9 @@ def products(r: Reformulation) -> None:
             continue
         r.leave_out(
             other,
-            "a product of continuous variables lies between linear bounds in exact models alone",
+            "only exact models have linear bounds for products of continuous variables",
             "make one factor of each product integer",
+            left_out_of="blocks and other proofs than by exact models",
         )
     if writer.digits:
         r.complete(writer.complete)

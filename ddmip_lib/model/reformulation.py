@@ -123,10 +123,16 @@ class Reformulation:
         """Remove a constraint that added ones state."""
         self.others.remove(other)
 
-    def leave_out(self, other: OtherConstraint, reason: str, remedy: str) -> None:
-        """Record that only candidates are checked by a constraint."""
+    def leave_out(
+        self,
+        other: OtherConstraint,
+        reason: str,
+        remedy: str,
+        left_out_of: str = "bounds and exact models",
+    ) -> None:
+        """Record which computations leave out a constraint, by which candidates are checked."""
         constraint = f"{other.kind} {other.name}"
-        self.left_out.append(LeftOut(constraint, "bounds and exact models", reason, remedy))
+        self.left_out.append(LeftOut(constraint, left_out_of, reason, remedy))
 
     @property
     def unchanged(self) -> bool:

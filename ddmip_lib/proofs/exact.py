@@ -3,7 +3,7 @@ input by their breakpoints, others by exact models of their units.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -16,7 +16,7 @@ from ..model.scaling import Units
 from ..model.verification import TOLERANCE
 from ..programs.products import ProductWriter
 from ..programs.program import Program
-from ..programs.scip import OtherConstraint, Quadratic
+from ..programs.scip import OtherConstraint
 from .breakpoints import Curve, curves
 from .encoding import (
     Ends,
@@ -45,7 +45,7 @@ def has_exact_model(instance: Instance) -> bool:
     """Return whether a MIP of acceptable size represents all networks exactly, and all constraints
     exactly or, if they are quadratic, up to the digits of their factors.
     """
-    if not all(is_bounded_quadratic(instance, other) for other in instance.milp.others):
+    if not all(_is_bounded_quadratic(instance, other) for other in instance.milp.others):
         return False
     try:
         graphs = instance.graphs
@@ -55,13 +55,13 @@ def has_exact_model(instance: Instance) -> bool:
     return piecewise_linear and instance.nonlinear_units <= MAX_EXACT_UNITS
 
 
-def is_bounded_quadratic(instance: Instance, other: OtherConstraint) -> bool:
-    """Return whether a constraint is quadratic, and its factors have finite bounds."""
+def _is_bounded_quadratic(instance: Instance, other: OtherConstraint) -> bool:
+    """Whether a constraint is quadratic, and its factors are outputs or have finite bounds."""
     if other.quadratic is None:
         return False
-    factors = other.quadratic.factors
-    width = instance.milp.upper[factors] - instance.milp.lower[factors]
-    return bool(np.isfinite(width).all())
+    milp = instance.milp
+    bounded = np.isfinite(milp.upper - milp.lower) | instance.is_output
+    return bool(bounded[other.quadratic.factors].all())
 
 
 def has_one_input_models(instance: Instance) -> bool:
@@ -152,11 +152,13 @@ def _encode_products(encoder: NetworkEncoder, instance: Instance, tolerance: flo
         encoder.upper,
         instance.milp.integer,
     )
+    sizes = np.maximum(np.abs(encoder.lower), np.abs(encoder.upper))
     for other in instance.milp.others:
-        if is_bounded_quadratic(instance, other):
-            quadratic = cast(Quadratic, other.quadratic)
-            sizes = np.maximum(np.abs(encoder.lower), np.abs(encoder.upper))
-            writer.quadratic(quadratic, tolerance * max(1.0, quadratic.largest_value(sizes)))
+        quadratic = other.quadratic
+        if quadratic is not None and np.isfinite(sizes[quadratic.factors]).all():
+            values = np.array([1.0, quadratic.low, quadratic.high, quadratic.largest_value(sizes)])
+            room = tolerance * np.abs(values[np.isfinite(values)]).max()
+            writer.quadratic(quadratic, float(room))
 
 
 def _few_combinations(instance: Instance, maximum: int) -> list[ndarray]:

@@ -198,3 +198,19 @@ def test_what_has_no_finite_range_is_named() -> None:
     named = {part.what: part for part in problem.instance().left_out}
     assert "free has no finite range" in named["nonlinear unbounded"].reason
     assert "free" in named["nonlinear unbounded"].remedy
+
+
+def test_outputs_without_bounds_may_be_factors() -> None:
+    """The ranges of networks bound the products in exact models."""
+    problem, net = price_times_demand(1)
+    variables = {v.name: v for v in problem.model.getVars()}
+    price, demand, revenue = (variables[name] for name in ("price0", "demand0", "revenue0"))
+    problem.model.addCons(revenue <= 0.9 * price * demand + 3, name="of_output")
+    prices = torch.linspace(0.5, 2, 20_001, dtype=torch.float64)[:, None]
+    demands = net(prices)
+    capacity = (4 + demands - prices).clamp(0, 2.5)
+    best = torch.minimum(prices * capacity, 0.9 * prices * demands + 3).max().item()
+    found = solve(problem)
+    assert found.objective == pytest.approx(best, rel=1e-3)
+    assert found.bound == pytest.approx(best, rel=3e-3)
+    assert found.bound >= best * (1 - 1e-9)
