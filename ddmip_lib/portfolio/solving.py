@@ -410,7 +410,8 @@ class Portfolio:
         repair = FeasibilityRepair(self.incumbent, run.deadline, run.seed)
         proved = run.prove(program, repair=repair, patient=patient, source="exact model")
         self.proof_complete = proved.complete
-        self.explored = proved.complete and not run.instance.milp.others
+        if not run.instance.milp.others:
+            self.explored = proved.complete
         status = self.status
         if status not in PROVED:
             status = "given up" if run.seconds_left > 0 else "time_limit"

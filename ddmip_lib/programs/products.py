@@ -17,7 +17,7 @@ from .scip import Quadratic
 
 MAX_INTEGER_DIGITS = 16
 """Digits of an integer factor, at most."""
-CONTINUOUS_DIGITS = 12
+CONTINUOUS_DIGITS = 14
 """Digits of a continuous factor."""
 TANGENTS = 17
 """Tangents that bound a square from below."""
