@@ -18,7 +18,7 @@ PACKAGES = {
     "experiments": ROOT / "experiments",
 }
 NODES = {
-    "ddmip_lib": 215_000,  # more than the 190,000 that the project wants: to be lowered
+    "ddmip_lib": 205_000,  # more than the 190,000 that the project wants: to be lowered
     "ddmip_book": 175_000,
 }  # of the syntax tree: lines may be as long as they read well
 AT_THE_ROOT = {
