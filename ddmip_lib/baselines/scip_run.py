@@ -1,9 +1,11 @@
 """Run SCIP on an exact model with every incumbent verified, and make a `Solution` of the result."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from pyscipopt import Model
 
 from ..clock import Stopped, now
@@ -196,8 +198,14 @@ def exact_run(
         ended = now()
         report_progress("proof")
         until = min(run.deadline, ended + (ended - run.began) + EXTRA_CHECK_SECONDS)
-        details["check_nodes"] = run.prove(program(), MAX_CHECK_NODES, until).nodes
+        proved = run.prove(program(), MAX_CHECK_NODES, until, partial(_complete, run))
+        details["check_nodes"] = proved.nodes
     return exact_solution(run, model.getStatus(), written.bound, details, margin)
+
+
+def _complete(run: Run, values: ndarray) -> None:
+    """Submit the best point with the network inputs of a point of the relaxed model."""
+    incumbent_of(run).consider_inputs(values, run.seconds_left)
 
 
 def exact_solution(

@@ -186,3 +186,37 @@ def test_an_unbounded_objective_is_refused():
     built.model.setObjective(built.y.sum() + spare, "minimize")
     with pytest.raises(ProblemError, match="unbounded"):
         Enumeration().solve(built.problem)
+
+
+def test_a_wrong_optimum_of_scip_is_replaced_by_the_proved_one():
+    """SCIP 10.0 claims -0.0047 for this model, since presolving loses better points."""
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1)).double()
+    numbers = [
+        [[-0.4454, -0.7057], [-0.012, 0.1331]],
+        [-0.1815, -0.6796],
+        [[0.3845, 0.4662]],
+        [0.3356],
+    ]
+    for parameter, values in zip(net.parameters(), numbers, strict=True):
+        parameter.data = torch.tensor(values, dtype=torch.float64)
+    model = pyscipopt.Model()
+    x = [model.addVar(f"x{k}", "I", ub=3) for k in range(2)]
+    y = model.addVar("y", lb=None)
+    w = model.addVar("w", lb=-50, ub=50)
+    model.addCons(w <= x[0] * x[1] + 0.5 * x[0] * x[0])
+    model.addCons(-0.4205 * x[0] * x[0] - 0.2003 * x[1] * x[1] + y <= 1.6542)
+    switch = model.addVar("b", "B")
+    model.addConsIndicator(x[0] + y <= 1.2818, switch)
+    model.addCons(switch >= 0.1 * x[0])
+    model.setObjective(w - 0.0011 * x[0] - 0.5268 * x[1] + 0.5132 * y, "maximize")
+    problem = NeuralMIP(model)
+    problem.add_predictor(net.eval(), [x], [[y]])
+    points = np.array(list(itertools.product(range(4), repeat=2)), dtype=float)
+    outputs = net(torch.tensor(points)).detach().numpy().ravel()
+    one, two = points.T
+    allowed = -0.4205 * one**2 - 0.2003 * two**2 + outputs <= 1.6542
+    allowed &= (one == 0) | (one + outputs <= 1.2818)
+    worth = one * two + 0.5 * one**2 - 0.0011 * one - 0.5268 * two + 0.5132 * outputs
+    found = Enumeration().solve(problem)
+    assert found.objective == pytest.approx(worth[allowed].max(), abs=1e-6)
+    assert found.status == "optimal"
