@@ -188,35 +188,40 @@ def test_an_unbounded_objective_is_refused():
         Enumeration().solve(built.problem)
 
 
-def test_a_wrong_optimum_of_scip_is_replaced_by_the_proved_one():
+WRONG_IN_SCIP = """Maximize
+ obj: w - 0.0011 x0 - 0.5268 x1 + 0.5132 y
+Subject To
+ product: - w + [ x0 * x1 + 0.5 x0^2 ] >= 0
+ squares: y + [ - 0.4205 x0^2 - 0.2003 x1^2 ] <= 1.6542
+ indicator: b = 1 -> x0 + y <= 1.2818
+ switch: b - 0.1 x0 >= 0
+Bounds
+ x0 <= 3
+ x1 <= 3
+ -50 <= w <= 50
+ y free
+Generals
+ x0 x1
+Binaries
+ b
+End
+"""
+
+
+def test_a_wrong_optimum_of_scip_is_replaced_by_the_proved_one(tmp_path):
     """SCIP 10.0 claims -0.0047 for this model, since presolving loses better points."""
-    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1)).double()
-    numbers = [
-        [[-0.4454, -0.7057], [-0.012, 0.1331]],
-        [-0.1815, -0.6796],
-        [[0.3845, 0.4662]],
-        [0.3356],
-    ]
-    for parameter, values in zip(net.parameters(), numbers, strict=True):
-        parameter.data = torch.tensor(values, dtype=torch.float64)
-    model = pyscipopt.Model()
-    x = [model.addVar(f"x{k}", "I", ub=3) for k in range(2)]
-    y = model.addVar("y", lb=None)
-    w = model.addVar("w", lb=-50, ub=50)
-    model.addCons(w <= x[0] * x[1] + 0.5 * x[0] * x[0])
-    model.addCons(-0.4205 * x[0] * x[0] - 0.2003 * x[1] * x[1] + y <= 1.6542)
-    switch = model.addVar("b", "B")
-    model.addConsIndicator(x[0] + y <= 1.2818, switch)
-    model.addCons(switch >= 0.1 * x[0])
-    model.setObjective(w - 0.0011 * x[0] - 0.5268 * x[1] + 0.5132 * y, "maximize")
-    problem = NeuralMIP(model)
-    problem.add_predictor(net.eval(), [x], [[y]])
-    points = np.array(list(itertools.product(range(4), repeat=2)), dtype=float)
-    outputs = net(torch.tensor(points)).detach().numpy().ravel()
-    one, two = points.T
-    allowed = -0.4205 * one**2 - 0.2003 * two**2 + outputs <= 1.6542
-    allowed &= (one == 0) | (one + outputs <= 1.2818)
-    worth = one * two + 0.5 * one**2 - 0.0011 * one - 0.5268 * two + 0.5132 * outputs
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1)).double().eval()
+    weights = [-0.4454, -0.7057, -0.012, 0.1331, -0.1815, -0.6796, 0.3845, 0.4662, 0.3356]
+    nn.utils.vector_to_parameters(torch.tensor(weights, dtype=torch.float64), net.parameters())
+    (tmp_path / "model.lp").write_text(WRONG_IN_SCIP)
+    problem = NeuralMIP.read(tmp_path / "model.lp")
+    problem.add_predictor(net, [["x0", "x1"]], [["y"]])
+    best = -np.inf
+    for x0, x1 in itertools.product(range(4), repeat=2):
+        y = net(torch.tensor([[x0, x1]], dtype=torch.float64)).item()
+        allowed = -0.4205 * x0**2 - 0.2003 * x1**2 + y <= 1.6542
+        if allowed and (x0 == 0 or x0 + y <= 1.2818):
+            best = max(best, x0 * x1 + 0.5 * x0**2 - 0.0011 * x0 - 0.5268 * x1 + 0.5132 * y)
     found = Enumeration().solve(problem)
-    assert found.objective == pytest.approx(worth[allowed].max(), abs=1e-6)
+    assert found.objective == pytest.approx(best, abs=1e-6)
     assert found.status == "optimal"
