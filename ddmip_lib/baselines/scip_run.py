@@ -205,7 +205,8 @@ def exact_run(
 
 def _complete(run: Run, values: ndarray) -> None:
     """Submit the best point with the network inputs of a point of the relaxed model."""
-    incumbent_of(run).consider_inputs(values, run.seconds_left)
+    seconds = min(run.seconds_left, EXTRA_CHECK_SECONDS)
+    incumbent_of(run).consider_inputs(values, seconds)
 
 
 def exact_solution(

@@ -27,7 +27,7 @@ def products(r: Reformulation) -> None:
             continue
         one_is_integer = [integer[v] or integer[w] for v, w, _ in quadratic.products]
         digits = [writer.number_of_digits(v) for v in quadratic.factors]
-        if all(one_is_integer) and max(digits) <= MAX_INTEGER_DIGITS:
+        if all(one_is_integer) and max(digits, default=0) <= MAX_INTEGER_DIGITS:
             writer.quadratic(quadratic)
             r.restate(other)
             continue
@@ -35,7 +35,7 @@ def products(r: Reformulation) -> None:
             other,
             "only exact models have linear bounds for products of continuous variables",
             "make one factor of each product integer",
-            left_out_of="blocks and other proofs than by exact models",
+            left_out_of="blocks and proofs without an exact model",
         )
     if writer.digits:
         r.complete(writer.complete)

@@ -52,7 +52,8 @@ class Digits(NamedTuple):
         """Set the digits of an integer variable in a full assignment, in place."""
         if self.binaries != [self.factor]:
             number = round(values[self.factor] - self.start)
-            values[self.binaries] = number >> np.arange(len(self.binaries)) & 1
+            places = np.arange(len(self.binaries))
+            values[self.binaries] = (number >> places) & 1
 
 
 class ProductWriter:
@@ -124,11 +125,14 @@ class ProductWriter:
 
     def product(self, one: int, other: int) -> Terms:
         """Return a product of two variables as a sum."""
-        ranks = [(not self.integer[v], self.number_of_digits(v), v) for v in (one, other)]
-        (*_, factor), (*_, second) = sorted(ranks)
+        factor, second = sorted((one, other), key=self._rank)
         if (factor, second) not in self._terms:
             self._terms[factor, second] = self._product(self._expanded(factor), second)
         return self._terms[factor, second]
+
+    def _rank(self, variable: int) -> tuple[bool, int, int]:
+        """Order of variables as factors: integer ones first, those of few digits before others."""
+        return not self.integer[variable], self.number_of_digits(variable), variable
 
     def _expanded(self, factor: int) -> Digits:
         """The digits of a variable, which are written when they are first needed."""
